@@ -1,0 +1,7 @@
+"""Conformance cases for LayerNorm, RMSNorm and fused add + RMSNorm kernels."""
+
+from conformance.subject import Contract
+from conformance.subject import Kernel
+from conformance.subject import Subject
+
+__all__ = ["Contract", "Kernel", "Subject"]
