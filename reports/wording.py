@@ -1,0 +1,144 @@
+"""Words that the renderers share: one headline, one way to write a number, one way to clip."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from conformance.reports.journal import Journal
+from conformance.reports.matrix import FAULTS
+from conformance.reports.matrix import OPEN
+from conformance.reports.matrix import Cell
+from conformance.reports.matrix import Column
+from conformance.reports.matrix import Matrix
+from conformance.reports.matrix import count_standings
+from conformance.reports.matrix import proves
+from conformance.reports.matrix import standing
+from conformance.reports.result import Measurement
+from conformance.reports.result import Run
+
+
+#: What each kind of evidence means, strongest first.
+EVIDENCE_LEGEND: Mapping[str, str] = {
+    "device": "ran on that GPU",
+    "emulated": "the machine code compiled for that GPU ran in an instruction-set emulator",
+    "interpreter": "ran in Triton's CPU interpreter",
+    "compiled": "compiled for that GPU and the binary's facts checked; nothing ran",
+    "not run": "the hardware was not there",
+}
+
+CELL_LEGEND = "The last line of a column's heading is its evidence; a cell with weaker evidence names it."
+
+WORST_LEGEND = "the worst error as a multiple of its bound; above 1 fails."
+
+
+def write_headline(journals: Sequence[Journal], matrix: Matrix) -> str:
+    """One sentence that is never greener than the results."""
+    results = matrix.results
+    proven = sum(map(proves, results))
+    faults = [each for each in results if standing(each) in FAULTS]
+    if not results:
+        return "Nothing was proven: there are no results."
+    if not proven:
+        return f"Nothing was proven: {write_counts(matrix)}."
+    if faults:
+        clauses = len({each.clause for each in faults})
+        return f"FAIL: {len(faults)} of {count(proven, 'proven case')} failed, in {count(clauses, 'clause')}."
+    unproven = sum(standing(each) in OPEN for each in results)
+    if unproven:
+        return (
+            f"No fault in {count(proven, 'proven case')}, but {count(unproven, 'case')} could not be judged."
+        )
+    if list_warnings(journals, matrix):
+        return f"No fault in {count(proven, 'proven case')}, but not all was proven; see the warnings."
+    return f"PASS: no fault in {count(proven, 'proven case')}."
+
+
+def list_warnings(journals: Sequence[Journal], matrix: Matrix) -> list[str]:
+    """What a reader must know before trusting the matrix: cut journals, columns that prove nothing."""
+    warnings = [f"{each.path.name} is incomplete: {each.problem}." for each in journals if not each.complete]
+    barren = [column for column in matrix.columns if not any(map(proves, matrix.column(column)))]
+    return warnings + [f"Nothing was proven for {column.label}." for column in barren]
+
+
+def write_cell(cell: Cell, column: Column) -> str:
+    """A cell's verdict and numbers, and its evidence where that is not its column's."""
+    weaker = cell.evidence not in (column.evidence, "not run")
+    return f"{cell.text} ({cell.evidence})" if weaker else cell.text
+
+
+def write_counts(matrix: Matrix) -> str:
+    """``fail 3, refused 4, pass 281``; worst first."""
+    return ", ".join(f"{name} {number}" for name, number in count_standings(matrix.results).items())
+
+
+def count(number: int, noun: str) -> str:
+    """``1 case``, ``2 cases``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def write_fraction(fraction: float | None) -> str:
+    """An error as a multiple of its bound; just above 1 is not written as 1."""
+    text = "" if fraction is None else _write_number(fraction)
+    return "1.001" if text == "1.000" and fraction and fraction > 1 else text
+
+
+def write_measurement(measurement: Measurement) -> str:
+    """``y[3, 17]: got 1.25, want 1.5; 812 × its bound, 1024 ulp``."""
+    index = f"[{', '.join(map(str, measurement.index))}]" if measurement.index else ""
+    sizes = []
+    if measurement.fraction is not None:
+        sizes.append(f"{write_fraction(measurement.fraction)} × its bound")
+    if measurement.ulp is not None:
+        sizes.append(write_ulp(measurement))
+    values = f"{measurement.quantity}{index}: got {measurement.got:.9g}, want {measurement.want:.9g}"
+    return "; ".join([values, ", ".join(sizes)] if sizes else [values])
+
+
+def write_ulp(measurement: Measurement) -> str:
+    """``0.500 ulp``; empty where no ulp was measured."""
+    return "" if measurement.ulp is None else f"{_write_number(measurement.ulp)} ulp"
+
+
+def write_declarations(declarations: Mapping[str, Any]) -> str:
+    """A contract's declarations in one line: ``in_place y → x; rounding llama``."""
+    declared = "; ".join(f"{name} {_write_value(value)}" for name, value in sorted(declarations.items()))
+    return declared or "the contract as it is"
+
+
+def write_place(run: Run) -> str:
+    """GPU and architecture, once if they are the same."""
+    same = run.architecture in ("", run.device)
+    return run.device if same else f"{run.device} ({run.architecture})"
+
+
+def write_commit(run: Run) -> str:
+    """Short commit, with a mark for uncommitted changes; empty where there is no repository."""
+    return f"{run.commit[:12]} (dirty)" if run.commit and run.dirty else run.commit[:12]
+
+
+def list_some(names: Sequence[str], limit: int = 4) -> str:
+    """The first `limit` names, and how many more there are."""
+    more = [f"{len(names) - limit} more"] if len(names) > limit else []
+    return ", ".join([*names[:limit], *more])
+
+
+def clip(text: str, limit: int) -> str:
+    """`text` on one line, cut at `limit` characters with a mark that says so."""
+    line = re.sub(r"[\s\x00-\x1f\x7f]+", " ", text).strip()
+    return line if len(line) <= limit else f"{line[:limit].rstrip()} … [{len(line) - limit} characters more]"
+
+
+def _write_number(value: float) -> str:
+    """Three decimals below 10, else three digits, with an exponent only from a million on."""
+    return f"{value:.3f}" if abs(value) < 10 else f"{float(f'{value:.3g}'):g}"
+
+
+def _write_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} → {target}" for key, target in sorted(value.items()))
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "yes" if value is True else "no" if value is False else str(value)
