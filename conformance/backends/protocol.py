@@ -1,0 +1,120 @@
+"""What every backend offers, and the plain data it answers with.
+
+Nothing here imports torch: pytest's own process reads these records, the worker makes them.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from typing import Protocol
+
+
+if TYPE_CHECKING:
+    import torch
+
+#: Scope of a canary whose failure puts every case in doubt.
+ALL_CASES = "all"
+#: Prefix of a scope that is reported and decides about no case.
+FEATURE = "feature:"
+
+
+class BackendUnavailable(Exception):
+    """A backend that cannot run here; the message is one sentence: what, why, and what to do."""
+
+
+class DeviceFault(RuntimeError):
+    """A simulated device did what makes a real one fault. A crash of the kernel, never a refusal."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where results come from; a part of every journal's first line."""
+
+    backend: str
+    #: ``device`` or ``interpreter``.
+    evidence: str
+    #: ``NVIDIA H200``, or ``CPU interpreter``.
+    device: str
+    #: ``sm_90``, ``gfx942``, ``x86_64``.
+    architecture: str
+    driver: str
+    torch: str
+    triton: str
+    python: str
+    device_count: int
+    #: Lanes that execute together: 32 or 64; 0 where there are none.
+    wave_size: int
+    #: Names of the corrections in force, sorted.
+    corrections: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CanaryResult:
+    """One tiny kernel with a known answer, and whether this backend gave it."""
+
+    name: str
+    passed: bool
+    #: What was expected and what came, or the exception.
+    detail: str
+    #: ``all``, a dtype's name, or ``feature:<name>``.
+    scope: str
+
+
+class Backend(Protocol):
+    """One way to run a kernel. All methods but the constructor run in the worker process."""
+
+    name: str
+    evidence: str
+    #: Time limit of one case in seconds, compilation by Triton included.
+    case_seconds: float
+
+    def prepare(self) -> None:
+        """Make the process ready, before triton and the subject are imported.
+
+        Raises :class:`BackendUnavailable` if the backend cannot run here.
+        """
+
+    def environment(self) -> Environment:
+        """What runs here; after :meth:`prepare`."""
+
+    def device(self, index: int = 0) -> torch.device:
+        """Where the operands of a case live."""
+
+    def device_count(self) -> int:
+        """How many devices :meth:`device` can name."""
+
+    def devices(self, count: int) -> AbstractContextManager[None]:
+        """Within it, :meth:`device` names `count` devices at least: real ones, or pretended.
+
+        Raises :class:`BackendUnavailable` where there are fewer.
+        """
+
+    def synchronize(self) -> None:
+        """Wait for all work on every device; raises :class:`RuntimeError` on a device fault."""
+
+    def canaries(self) -> list[CanaryResult]:
+        """Run the canary kernels."""
+
+    def free_memory(self) -> int:
+        """Bytes that a case may take on device 0."""
+
+
+def python_version() -> str:
+    """``3.11.7``."""
+    return platform.python_version()
+
+
+def toolchain_reason(results: Iterable[CanaryResult], dtypes: Iterable[str]) -> str | None:
+    """Why a case that uses `dtypes` proves nothing on this backend, or ``None`` if it does.
+
+    A failed canary of scope ``all`` or of one of `dtypes` decides; ``feature:`` scopes are only reported.
+    """
+    scopes = {ALL_CASES, *dtypes}
+    for result in results:
+        if not result.passed and result.scope in scopes:
+            return f"canary {result.name} failed: {result.detail}"
+    return None

@@ -1,0 +1,206 @@
+"""The child's side of a worker: load a subject, run cases one by one, answer with results.
+
+Started as ``python -m conformance.execution`` with one end of a pipe. What the subject prints goes to stderr;
+the pipe carries JSON alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+from typing import Any
+
+from conformance.backends.protocol import BackendUnavailable
+from conformance.backends.protocol import DeviceFault
+from conformance.case import Case
+from conformance.case import parse_case
+from conformance.clause import Level
+from conformance.expectation import expectation
+from conformance.reports.result import Result
+from conformance.reports.result import SubjectRecord
+from conformance.subject import Subject
+
+
+if TYPE_CHECKING:
+    from conformance.backends.protocol import Backend
+    from conformance.stage import Stage
+
+#: Words of a driver's message after which the device's context is lost.
+_FAULT = re.compile(r"CUDA error|HIP error|illegal memory access|device-side assert|unspecified launch failure", re.I)
+
+
+def execute(case: Case, subject: Subject, backend: Backend) -> Result:
+    """Run one case and judge it. Never raises for what the subject does."""
+    started = time.perf_counter()
+    kernel = subject.kernels.get(case.operation)
+    expected = expectation(case, kernel)
+    blank = blank_result(case, subject.name, backend.evidence, expected.level)
+    if kernel is None or expected.unsupported:
+        return replace(blank, verdict="unsupported", message=expected.unsupported)
+    # Imported here: the parent lists and stores cases without torch.
+    from conformance.stage import Stage
+
+    stage = Stage(case, kernel, backend)
+    result = _play(stage, expected.level, blank)
+    return replace(
+        result,
+        measurements=stage.measurements,
+        inputs=stage.digest.hexdigest(),
+        seconds=round(time.perf_counter() - started, 4),
+    )
+
+
+def blank_result(case: Case, subject: str, evidence: str, level: Level) -> Result:
+    """The record of a case before it has a verdict."""
+    return Result(
+        case=case.id,
+        clause=case.clause,
+        level=level.value,
+        operation=case.operation,
+        direction=case.direction,
+        dtype=case.dtype,
+        subject=subject,
+        verdict="not-run",
+        evidence=evidence,
+        bugs=case.bugs,
+    )
+
+
+def _play(stage: Stage, level: Level, blank: Result) -> Result:
+    """Carry the procedure out and turn what happened into a verdict."""
+    from conformance.procedures import procedure
+    from conformance.stage import Broken
+
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            procedure(stage.case.procedure)(stage)
+    except BackendUnavailable as reason:
+        return replace(blank, verdict="not-run", evidence="not run", message=str(reason))
+    except Broken as broken:
+        stage.judgement.breaks(broken.clause, str(broken))
+    # Whatever a kernel raises is an observation, not an error of ours.
+    except Exception as error:  # noqa: BLE001
+        return _raised(stage, level, blank, error)
+    warned = [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
+    return _returned(stage, level, blank, warned)
+
+
+def _returned(stage: Stage, level: Level, blank: Result, warned: list[str]) -> Result:
+    """The verdict on a call that came back."""
+    judgement = stage.judgement
+    if level is Level.MUST_REFUSE and not judgement.broken:
+        if stage.case.clause == "EPS-3" and any("eps" in text.lower() for text in warned):
+            return replace(blank, verdict="pass", message=f"warned: {warned[0]}")
+        judgement.breaks(stage.case.clause, "computed silently what must be refused")
+    if level is Level.PROPERTY and judgement.broken in ("", stage.case.clause):
+        return replace(blank, verdict="pass", message=judgement.message)
+    if judgement.broken:
+        return replace(blank, verdict="fail", message=judgement.message, broken=judgement.broken)
+    return replace(blank, verdict="pass")
+
+
+def _raised(stage: Stage, level: Level, blank: Result, error: Exception) -> Result:
+    """The verdict on a call that raised."""
+    text = describe(error)
+    if isinstance(error, DeviceFault) or _FAULT.search(str(error)):
+        return replace(blank, verdict="crash", broken=stage.case.clause, message=f"the device faulted: {text}")
+    if level is Level.PROPERTY:
+        return replace(blank, verdict="pass", message=f"raised {text}")
+    stage.inspect_operands()
+    if stage.judgement.broken:
+        message = f"raised {text}, but {stage.judgement.message}"
+        return replace(blank, verdict="fail", broken=stage.judgement.broken, message=message)
+    if level is not Level.MUST_COMPUTE and is_clean_refusal(error, stage.case):
+        return replace(blank, verdict="refused", message=text)
+    why = "raised" if level is Level.MUST_COMPUTE else "did not refuse cleanly (TypeError, ValueError, or a RuntimeError that names the argument): raised"
+    return replace(blank, verdict="fail", broken=stage.case.clause, message=f"{why} {text}")
+
+
+def is_clean_refusal(error: Exception, case: Case) -> bool:
+    """Whether an exception is a refusal that a caller can act on."""
+    if isinstance(error, (TypeError, ValueError)):
+        return True
+    names = (*case.op.operands, *case.op.upstream, "eps", "dtype", "device", "stride", "shape", "hidden")
+    words = {word.lower() for word in re.findall(r"\w+", str(error))}
+    return isinstance(error, RuntimeError) and any(name in words for name in names)
+
+
+def describe(error: BaseException) -> str:
+    """Type and first line of an exception, at most 300 characters."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"[:300]
+
+
+class Session:
+    """One subject on one backend, answering requests until the pipe closes."""
+
+    def __init__(self, backend: Backend, subject: Subject) -> None:
+        self.backend = backend
+        self.subject = subject
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out one request of the parent's."""
+        case = replace(parse_case(request["case"]), bugs=tuple(request.get("bugs", ())))
+        if request["do"] == "run":
+            return execute(case, self.subject, self.backend).to_json()
+        from conformance.shrink import shrink
+
+        smallest = shrink(case, lambda smaller: execute(smaller, self.subject, self.backend))
+        return {"smallest": asdict(smallest) if smallest else None}
+
+
+def greet(backend: Backend, subject: Subject, spec: str, *, canaries: bool) -> dict[str, Any]:
+    """What the parent needs to know about this worker before the first case."""
+    contracts = {name: kernel.contract.declarations() for name, kernel in subject.kernels.items()}
+    record = SubjectRecord(name=subject.name, version=subject.version, spec=spec, contracts=contracts)
+    results = backend.canaries() if canaries else []
+    return {
+        "environment": {**asdict(backend.environment()), "case_seconds": backend.case_seconds},
+        "subject": asdict(record),
+        "canaries": [asdict(each) for each in results],
+    }
+
+
+def open_session(order: Mapping[str, Any]) -> tuple[Session | None, dict[str, Any]]:
+    """Prepare backend and subject; a refusal is an answer with one sentence."""
+    from conformance.backends import get_backend
+    from conformance.loading import load_subject
+    from conformance.subject import SubjectError
+
+    try:
+        backend = get_backend(order["backend"])
+        backend.prepare()
+        subject = load_subject(order["subject"])
+    # get_backend() raises ValueError for a name that is no backend's.
+    except (BackendUnavailable, SubjectError, ValueError) as refusal:
+        return None, {"refusal": str(refusal)}
+    return Session(backend, subject), greet(backend, subject, order["subject"], canaries=order["canaries"])
+
+
+def main() -> None:
+    """Serve the parent whose pipe is file descriptor ``argv[1]``."""
+    pipe = Connection(int(sys.argv[1]))
+    # Whatever the subject prints must not look like a test's output, nor like an answer.
+    os.dup2(2, 1)
+    session, greeting = open_session(json.loads(sys.argv[2]))
+    pipe.send_bytes(json.dumps(greeting).encode())
+    while session is not None:
+        try:
+            request = json.loads(pipe.recv_bytes())
+        except EOFError:
+            break
+        pipe.send_bytes(json.dumps(session.answer(request)).encode())
+
+
+if __name__ == "__main__":
+    main()

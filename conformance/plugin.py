@@ -1,0 +1,322 @@
+"""The pytest plugin: options, parametrization, one verdict a test, journal and summary.
+
+It imports neither torch nor Triton, and does nothing until a case of the catalogue is collected or one of its
+options is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from typing import Any
+
+import pytest
+
+
+if TYPE_CHECKING:
+    from conformance.catalogue import Assignment
+    from conformance.recorder import Recorder
+    from conformance.reports.result import Result
+    from conformance.session import Session
+
+_PREFIX = "conformance_"
+_RESULT = pytest.StashKey["Result"]()
+_STATE = pytest.StashKey["State"]()
+
+_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "--backend",
+        {
+            "metavar": "NAME",
+            "help": "where kernels run: auto, cuda, rocm, interpreter or rocm-emulated "
+            "(default: auto, the GPU that is there, else interpreter)",
+        },
+    ),
+    (
+        "--subject",
+        {
+            "action": "append",
+            "metavar": "SUBJECT",
+            "help": "what is judged: an installed adapter's name, module:attribute or path/to/file.py:attribute; "
+            "may be given several times (default: builtin)",
+        },
+    ),
+    (
+        "--case-seconds",
+        {
+            "type": float,
+            "metavar": "S",
+            "help": "time limit of one case (default: 60 on the interpreter, 120 on a GPU, compilation included)",
+        },
+    ),
+    (
+        "--results",
+        {
+            "metavar": "DIR",
+            "help": "where the journal and the matrix are written (default: conformance-results)",
+        },
+    ),
+)
+
+
+@dataclass
+class State:
+    """What the plugin keeps during one run of pytest."""
+
+    session: Session
+    recorder: Recorder | None = None
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
+    """Register the options after the conftests, so that a stranger's ``--backend`` stays the stranger's.
+
+    Where a name is taken, ours carries the prefix ``--conformance-``.
+    """
+    yield
+    # pytest keeps its options by group and offers no question for a name.
+    groups = [*parser._groups, parser._anonymous]
+    taken = {name for group in groups for option in group.options for name in option.names()}
+    ours = parser.getgroup("conformance", "conformance of normalization kernels")
+    for name, settings in _OPTIONS:
+        free = name if name not in taken else name.replace("--", "--conformance-", 1)
+        ours.addoption(free, dest=_dest(name), default=None, **settings)
+
+
+def _dest(name: str) -> str:
+    return _PREFIX + name.removeprefix("--").replace("-", "_")
+
+
+def _option(config: pytest.Config, name: str) -> Any:
+    return getattr(config.option, _dest(name), None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker; open the session at once if an option of ours was given."""
+    config.addinivalue_line("markers", "conformance(clause): a case of the conformance catalogue, by clause")
+    if any(_option(config, name) is not None for name, _ in _OPTIONS):
+        try:
+            _state(config)
+        except _Refused as refusal:
+            raise pytest.UsageError(str(refusal)) from None
+
+
+class _Refused(Exception):
+    """The run cannot start; one sentence for the user."""
+
+
+def _state(config: pytest.Config) -> State:
+    """The run's state, opened when it is first needed."""
+    if _STATE not in config.stash:
+        from conformance.session import Session
+        from conformance.worker import WorkerRefused
+
+        session = Session(
+            _option(config, "--backend") or "auto",
+            _option(config, "--subject") or ["builtin"],
+            seconds=_option(config, "--case-seconds"),
+            devices=_devices(config),
+        )
+        try:
+            session.open()
+        except WorkerRefused as refusal:
+            session.close()
+            raise _Refused(str(refusal)) from None
+        config.stash[_STATE] = State(session)
+    return config.stash[_STATE]
+
+
+def _devices(config: pytest.Config) -> list[int] | None:
+    """Under pytest-xdist: all GPUs, the worker's own first."""
+    worker = getattr(config, "workerinput", None)
+    count = worker.get("conformance_devices", 0) if worker else 0
+    if count < 2:
+        return None
+    turn = int(worker["workerid"].removeprefix("gw")) % count
+    return [*range(turn, count), *range(turn)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist how many GPUs there are to choose from."""
+    if _STATE in node.config.stash:
+        session = node.config.stash[_STATE].session
+        node.workerinput["conformance_devices"] = session.environment["device_count"]
+        session.close()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What is judged, where, and which faults of the toolchain were mended or found."""
+    if _STATE not in config.stash:
+        return []
+    session = config.stash[_STATE].session
+    return header_lines(session)
+
+
+def header_lines(session: Session) -> list[str]:
+    """Backend, subjects, corrections and failed canaries, a line each."""
+    about, failed = session.environment, [each for each in session.canaries if not each.passed]
+    subjects = ", ".join(f"{each.name} {each.version}" for each in session.subjects.values())
+    lines = [
+        f"conformance: {subjects} on {about['backend']} ({about['device']}, {about['architecture']}), "
+        f"evidence {about['evidence']}, torch {about['torch']}, triton {about['triton']}"
+    ]
+    if about["corrections"]:
+        lines.append(f"conformance: corrected in {about['backend']}: {', '.join(about['corrections'])}")
+    lines.extend(f"conformance: canary {each.name} failed: {each.detail}" for each in failed)
+    return lines
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test of the catalogue its cases, once for each subject."""
+    stated = getattr(metafunc.function, "conformance_cases", None)
+    if stated is None or "case" not in metafunc.fixturenames:
+        return
+    try:
+        state = _state(metafunc.config)
+    except _Refused as refusal:
+        pytest.exit(str(refusal), returncode=pytest.ExitCode.USAGE_ERROR)
+    from conformance.catalogue import Assignment
+
+    parameters = [
+        pytest.param(
+            Assignment(subject, case), id=f"{subject}:{case.id}", marks=pytest.mark.conformance(case.clause)
+        )
+        for subject in state.session.subjects
+        for case in stated
+    ]
+    metafunc.parametrize("case", parameters)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the catalogue subject by subject: each has a process of its own."""
+    if _STATE in config.stash:
+        order = list(config.stash[_STATE].session.subjects)
+        items.sort(key=lambda item: order.index(item.callspec.params["case"].subject) if _is_ours(item) else -1)
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    from conformance.catalogue import Assignment
+
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and isinstance(callspec.params.get("case"), Assignment)
+
+
+@pytest.fixture
+def conformance(request: pytest.FixtureRequest) -> Callable[[Assignment], None]:
+    """Run a case and let the test have its verdict."""
+    session = request.config.stash[_STATE].session
+
+    def run(assignment: Assignment) -> None:
+        __tracebackhide__ = True
+        result = session.run(assignment.subject, assignment.case)
+        request.node.stash[_RESULT] = result
+        conclude(result)
+
+    return run
+
+
+def conclude(result: Result) -> None:
+    """Turn a verdict into the outcome of a test."""
+    __tracebackhide__ = True
+    if result.verdict in ("unsupported", "not-run"):
+        pytest.skip(f"{result.verdict}: {result.message}")
+    if result.verdict not in ("pass", "refused", "waived"):
+        pytest.fail(failure_text(result), pytrace=False)
+
+
+def failure_text(result: Result) -> str:
+    """Verdict, broken clause, what was seen, and the smallest call."""
+    from conformance.clause import CLAUSES
+
+    clause = CLAUSES.get(result.broken)
+    lines = [f"{result.verdict}: {result.message}"]
+    if clause:
+        lines.append(f"breaks {clause.id}: {clause.statement}")
+    if result.bugs:
+        lines.append(f"compare: {', '.join(result.bugs)}")
+    if result.smallest:
+        smallest = result.smallest
+        lines += [f"smallest call: {smallest.call}", f"    {smallest.message}", f"    {smallest.command}"]
+    return "\n".join(lines)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    """Let the report carry the result: under pytest-xdist it travels to the controller that way."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call" and _RESULT in item.stash:
+        report.conformance = item.stash[_RESULT].to_json()
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Count refused and unsupported apart from passed and skipped."""
+    record = getattr(report, "conformance", None)
+    if record is None:
+        return None
+    return {
+        "refused": ("refused", "r", "REFUSED"),
+        "unsupported": ("unsupported", "u", "UNSUPPORTED"),
+        "not-run": ("not run", "n", "NOT RUN"),
+        "crash": ("failed", "C", "CRASH"),
+        "timeout": ("failed", "T", "TIMEOUT"),
+        "toolchain": ("failed", "t", "TOOLCHAIN"),
+    }.get(record["verdict"])
+
+
+class _Controller:
+    """Journal and summary: only where results arrive, that is not in a worker of pytest-xdist."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Append the result to the journal, case by case."""
+        record = getattr(report, "conformance", None)
+        if record is not None:
+            from conformance.reports.result import Result
+
+            self._recorder().write(Result.from_json(record))
+
+    def _recorder(self) -> Recorder:
+        from conformance.recorder import Recorder
+
+        state = _state(self.config)
+        if state.recorder is None:
+            folder = Path(_option(self.config, "--results") or "conformance-results")
+            header = state.session.header(self.config.rootpath)
+            state.recorder = Recorder(self.config.invocation_params.dir / folder, header)
+        return state.recorder
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """A run that proved nothing is not green."""
+        state = self.config.stash.get(_STATE, None)
+        if state is None or state.recorder is None:
+            return
+        state.recorder.close(complete=exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED))
+        if exitstatus == pytest.ExitCode.OK and not state.recorder.proven:
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """The matrix, and where the journal is."""
+        state = self.config.stash.get(_STATE, None)
+        if state is not None and state.recorder is not None:
+            terminalreporter.section("conformance")
+            terminalreporter.write_line(state.recorder.summary(terminalreporter._tw.fullwidth))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Results arrive here unless this process is a worker of pytest-xdist."""
+    if not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(_Controller(session.config), "conformance-controller")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the worker."""
+    if _STATE in config.stash:
+        config.stash[_STATE].session.close()

@@ -1,0 +1,43 @@
+"""How a case is carried out: one function for each procedure, by the name that cases give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from conformance.procedures import accuracy
+from conformance.procedures import calls
+from conformance.procedures import gradients
+from conformance.procedures import placement
+from conformance.procedures import sequences
+
+
+if TYPE_CHECKING:
+    from conformance.stage import Stage
+
+PROCEDURES: dict[str, Callable[[Stage], None]] = {
+    "call": calls.call,
+    "in-place": calls.in_place,
+    "statistics": calls.statistics,
+    "separate-storage": calls.separate_storage,
+    "second-forward": sequences.second_forward,
+    "eps-sequence": sequences.eps_sequence,
+    "backward-twice": gradients.backward_twice,
+    "double-backward": gradients.double_backward,
+    "checkpoint": gradients.checkpoint,
+    "drift": accuracy.drift,
+    "chain": accuracy.chain,
+    "other-device": placement.other_device,
+    "mixed-devices": placement.mixed_devices,
+    "every-device": placement.every_device,
+    "side-stream": placement.side_stream,
+    "threads": placement.threads,
+}
+
+
+def procedure(name: str) -> Callable[[Stage], None]:
+    """The procedure of that name.
+
+    Raises :class:`KeyError` for a name that is none.
+    """
+    return PROCEDURES[name]

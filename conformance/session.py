@@ -1,0 +1,162 @@
+"""A run: which subjects on which backend, one worker at a time, and every result.
+
+This is pytest's side, or the command line's. It imports neither torch nor Triton.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from datetime import timezone
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from conformance.backends.protocol import CanaryResult
+from conformance.backends.protocol import toolchain_reason
+from conformance.case import Case
+from conformance.execution import blank_result
+from conformance.reports.result import Result
+from conformance.reports.result import Run
+from conformance.reports.result import SubjectRecord
+from conformance.worker import Worker
+from conformance.worker import WorkerRefused
+
+
+#: Smallest calls that are looked for in one run; every group of failures gets at most one.
+SHRINK_SECONDS = 60.0
+
+
+def suite_version() -> str:
+    """Version of the installed suite."""
+    try:
+        return version("triton-conformance")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class Session:
+    """Subjects on a backend, ready to run cases.
+
+    Raises :class:`~conformance.worker.WorkerRefused` from :meth:`open` if the backend or a subject cannot be used.
+    """
+
+    def __init__(
+        self, backend: str, specs: Sequence[str], *, seconds: float | None = None, devices: Sequence[int] | None = None
+    ) -> None:
+        self._backend = backend
+        self._specs = list(dict.fromkeys(specs))
+        self._seconds = seconds
+        self._devices = devices
+        self._worker: Worker | None = None
+        self._running = ""
+        self._shrunk: set[tuple[str, ...]] = set()
+        self.environment: dict[str, Any] = {}
+        self.canaries: list[CanaryResult] = []
+        self.subjects: dict[str, SubjectRecord] = {}
+
+    def open(self) -> None:
+        """Start a worker for each subject in turn, and keep what they say of themselves."""
+        for spec in self._specs:
+            greeting = self._switch(spec, canaries=not self.environment)
+            if not self.environment:
+                self.environment = greeting["environment"]
+                self.canaries = [CanaryResult(**each) for each in greeting["canaries"]]
+                # "auto" is settled once; every other worker gets the backend that was found.
+                self._backend = self.environment["backend"]
+            record = SubjectRecord(**greeting["subject"])
+            if record.name in self.subjects:
+                other = self.subjects[record.name].spec
+                self.close()
+                raise WorkerRefused(
+                    f"subjects {other} and {spec} are both called {record.name!r}; give one of them another name"
+                )
+            self.subjects[record.name] = record
+
+    def _switch(self, spec: str, *, canaries: bool = False) -> dict[str, Any]:
+        """The worker of one subject; the one before it ends, so that no library meets another's state."""
+        self.close()
+        self._worker = Worker(self._backend, spec, canaries=canaries, devices=self._devices)
+        self._running = spec
+        return self._worker.start()
+
+    def run(self, subject: str, case: Case, *, shrink: bool = True) -> Result:
+        """Run one case; a failure comes with the smallest call that was found for its kind."""
+        reason = toolchain_reason(self.canaries, _dtypes(case))
+        if reason:
+            blank = blank_result(case, subject, self.environment["evidence"], case.level)
+            return replace(blank, verdict="toolchain", message=reason)
+        worker = self._worker_for(subject)
+        result = worker.run(case, self.case_seconds)
+        return self._with_smallest(worker, case, result) if shrink and result.verdict == "fail" else result
+
+    def _worker_for(self, subject: str) -> Worker:
+        spec = self.subjects[subject].spec
+        if self._worker is None or self._running != spec:
+            self._switch(spec)
+        assert self._worker is not None, "_switch() has made it"
+        return self._worker
+
+    def _with_smallest(self, worker: Worker, case: Case, result: Result) -> Result:
+        group = (result.subject, result.broken, result.operation, result.direction)
+        if group in self._shrunk:
+            return result
+        self._shrunk.add(group)
+        smallest = worker.shrink(case, SHRINK_SECONDS)
+        if smallest is None:
+            return result
+        spec = self.subjects[result.subject].spec
+        command = f"conformance show {shlex.quote(smallest.case)} --backend {self._backend} --subject {shlex.quote(spec)}"
+        return replace(result, smallest=replace(smallest, command=command))
+
+    @property
+    def case_seconds(self) -> float:
+        """Time limit of one case."""
+        return self._seconds or float(self.environment["case_seconds"])
+
+    def header(self, directory: Path) -> Run:
+        """The journal's first line."""
+        commit, dirty = git_state(directory)
+        known = {name: self.environment[name] for name in _RECORDED}
+        return Run(
+            suite_version=suite_version(),
+            subjects=tuple(self.subjects.values()),
+            commit=commit,
+            dirty=dirty,
+            started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            corrections=tuple(self.environment["corrections"]),
+            canaries={each.name: each.detail for each in self.canaries if not each.passed},
+            **known,
+        )
+
+    def close(self) -> None:
+        """End the worker."""
+        if self._worker is not None:
+            self._worker.stop()
+        self._worker = None
+
+
+_RECORDED = ("backend", "evidence", "device", "architecture", "driver", "torch", "triton", "python")
+
+
+def _dtypes(case: Case) -> list[str]:
+    return [case.dtype, *(dtype for _, dtype in case.dtypes)]
+
+
+def git_state(directory: Path) -> tuple[str, bool]:
+    """Commit of a directory and whether it has uncommitted changes; empty outside a checkout."""
+    commands = (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+    try:
+        commit, changes = (
+            subprocess.run(
+                ["git", "-C", str(directory), *command], capture_output=True, text=True, check=True, timeout=10
+            ).stdout.strip()
+            for command in commands
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "", False
+    return commit, bool(changes)

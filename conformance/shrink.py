@@ -1,0 +1,84 @@
+"""The smallest call that shows a failure: fewer rows, a smaller hidden size, plainer operands."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from collections.abc import Iterator
+
+from conformance.case import Case
+from conformance.reports.result import Result
+from conformance.reports.result import SmallestCall
+
+
+#: Seconds after which the smallest case found so far is good enough.
+SEARCH_SECONDS = 20.0
+
+
+def shrink(case: Case, execute: Callable[[Case], Result]) -> SmallestCall | None:
+    """Search greedily for a smaller case that breaks the same clause, measured by number of elements.
+
+    `execute` runs a case. Returns ``None`` if the case itself does not fail again: it then depends on what
+    ran before it in the same process.
+    """
+    result, deadline = execute(case), time.perf_counter() + SEARCH_SECONDS
+    if result.verdict != "fail":
+        return None
+    progress = True
+    while progress and time.perf_counter() < deadline:
+        progress = False
+        for candidate in smaller_cases(case):
+            attempt = execute(candidate)
+            if attempt.verdict == "fail" and attempt.broken == result.broken:
+                case, result, progress = candidate, attempt, True
+                break
+            if time.perf_counter() > deadline:
+                break
+    return SmallestCall(case=case.id, call=describe_call(case), message=result.message)
+
+
+def smaller_cases(case: Case) -> Iterator[Case]:
+    """Candidates, the boldest first."""
+    if len(case.shape) > 0 and not case.shapes:
+        rows, width = math.prod(case.shape[:-1]), case.hidden_size
+        for shape in _smaller_shapes(case.shape, rows, width):
+            yield case.smaller(shape=shape)
+    if case.level_override is None and not case.layouts:
+        yield from (case.smaller(absent=(*case.absent, name)) for name in case.op.optional if name in case.operands)
+    if len(case.layouts) > 1:
+        yield from (case.smaller(layouts=tuple(pair for pair in case.layouts if pair != gone)) for gone in case.layouts)
+
+
+def _smaller_shapes(shape: tuple[int, ...], rows: int, width: int) -> Iterator[tuple[int, ...]]:
+    keep = len(shape) > 2
+    for fewer in _steps(rows):
+        if not keep:
+            yield (*((fewer,) if len(shape) > 1 else ()), width)
+    for narrower in _steps(width):
+        yield (*shape[:-1], narrower)
+
+
+def _steps(size: int) -> Iterator[int]:
+    """1, 2, 3, then powers of two and their neighbours, a half, and one less: all below `size`."""
+    powers = [near for power in range(2, 17) for near in (2**power - 1, 2**power, 2**power + 1)]
+    yield from sorted({each for each in (1, 2, 3, *powers, size // 2, size - 1) if 0 < each < size})
+
+
+def describe_call(case: Case) -> str:
+    """The call in words: ``rms_norm(x=bfloat16[1, 3], weight=bfloat16[3], eps=1e-06), then backward``."""
+    arguments = [_describe(case, name) for name in case.op.operands]
+    text = f"{case.operation}({', '.join(arguments)}, eps={case.eps!r})"
+    if case.in_place:
+        text += " in place"
+    if case.direction == "backward":
+        text += f", then backward from {' and '.join(case.upstream or case.op.outputs)}"
+    return text if case.procedure == "call" else f"{text}; procedure {case.procedure}"
+
+
+def _describe(case: Case, name: str) -> str:
+    if name in case.absent:
+        return f"{name}=None"
+    layout = case.layout_of(name)
+    tail = "" if layout == "dense" else f" {layout}"
+    return f"{name}={case.dtype_of(name)}{list(case.shape_of(name))}{tail}"

@@ -1,0 +1,248 @@
+"""The stage on which a case is played: operands laid out, the kernel called, what came out inspected.
+
+:mod:`conformance.procedures` write the play, case by case; this module has the props. A stage lives in the
+worker process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import torch
+
+from conformance.backends.protocol import Backend
+from conformance.case import Case
+from conformance.inputs import collapse
+from conformance.inputs import operand_values
+from conformance.judge import Judgement
+from conformance.judge import judge_gradients
+from conformance.judge import judge_outputs
+from conformance.judge import judge_statistics
+from conformance.memory import Guarded
+from conformance.memory import GuardedAllocations
+from conformance.memory import as_bytes
+from conformance.memory import place
+from conformance.reports.result import Measurement
+from conformance.subject import Contract
+from conformance.subject import Kernel
+
+
+class Broken(Exception):
+    """A clause is broken in a way that ends the case; carries the clause and one sentence."""
+
+    def __init__(self, clause: str, message: str) -> None:
+        super().__init__(message)
+        self.clause = clause
+
+
+@dataclass
+class Props:
+    """Operands and incoming gradients of one call, on the device, between guard bands."""
+
+    case: Case
+    operands: dict[str, Guarded]
+    upstream: dict[str, Guarded]
+    #: The very values on the device, float64.
+    exact: dict[str, Any]
+
+    def arguments(self) -> list[torch.Tensor | None]:
+        """Tensors in call order, ``None`` for the absent ones."""
+        return [self.operands[name].view if name in self.operands else None for name in self.case.op.operands]
+
+    def refill(self, name: str, values: torch.Tensor) -> None:
+        """Give an operand other values before the call."""
+        self.operands[name].refill(values)
+        self.exact[name] = exact(values)
+
+    def everything(self) -> Iterable[Guarded]:
+        """All guarded tensors."""
+        return (*self.operands.values(), *self.upstream.values())
+
+
+@dataclass
+class Observed:
+    """What a call gave back."""
+
+    outputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    statistics: dict[str, torch.Tensor] = field(default_factory=dict)
+    memory: GuardedAllocations = field(default_factory=GuardedAllocations)
+    #: What autograd differentiates, by operand.
+    leaves: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+def tensor_of(case: Case, name: str) -> torch.Tensor:
+    """One operand or incoming gradient as a dense CPU tensor of its dtype."""
+    dtype = getattr(torch, case.dtype_of(name))
+    values = collapse(operand_values(case, name), case.layout_of(name))
+    return torch.from_numpy(np.array(values)).to(dtype)
+
+
+@dataclass
+class Stage:
+    """One case in the making: where it runs, what was measured, which clauses broke."""
+
+    case: Case
+    kernel: Kernel
+    backend: Backend
+    judgement: Judgement = field(default_factory=Judgement)
+    digest: Any = field(default_factory=hashlib.sha256)
+    props: list[Props] = field(default_factory=list)
+
+    @property
+    def contract(self) -> Contract:
+        """What the kernel declares."""
+        return self.kernel.contract
+
+    def prepare(self, case: Case | None = None) -> Props:
+        """Lay out the operands of the case, or of another that the procedure needs besides."""
+        case = case or self.case
+        rows = math.prod(case.shape[:-1])
+        operands = {name: self._place(case, name, rows) for name in case.operands}
+        if case.sharing:
+            operands |= self._place_shared(case)
+        wanted = case.upstream or case.op.outputs
+        upstream = {
+            name: self._place(case, name, 1)
+            for name, output in case.op.upstream.items()
+            if case.direction == "backward" and output in wanted
+        }
+        for overwritten in self.contract.in_place.values():
+            if overwritten in upstream:
+                upstream[overwritten].writable = True
+        placed = {**operands, **upstream}
+        props = Props(case, operands, upstream, {name: exact(each.view) for name, each in placed.items()})
+        self.props.append(props)
+        return props
+
+    def _place(self, case: Case, name: str, rows: int) -> Guarded:
+        values = tensor_of(case, name)
+        self.digest.update(as_bytes(values.reshape(-1)).numpy().tobytes())
+        index = case.device_of(name)
+        device = torch.device("cpu") if index < 0 else self.backend.device(index)
+        spread = rows if name in ("weight", "bias") else 1
+        return place(name, values, case.layout_of(name), device, fill=case.gap, rows=spread)
+
+    def _place_shared(self, case: Case) -> dict[str, Guarded]:
+        """Let ``residual`` be ``x`` itself, or lie one row before it in the same buffer."""
+        values = tensor_of(case, "x")
+        if case.sharing == "overlap":
+            values = torch.cat([tensor_of(case, "residual")[:1], values])
+        self.digest.update(as_bytes(values.reshape(-1)).numpy().tobytes())
+        whole = place("x", values, "dense", self.backend.device())
+        rows = case.shape[0]
+        views = {"x": whole.view[-rows:], "residual": whole.view[:rows]}
+        return {name: Guarded(name, whole.base, view, whole.before) for name, view in views.items()}
+
+    def leaves(self, props: Props) -> dict[str, torch.Tensor]:
+        """Fresh leaves on the operands' memory; those that the case wants require a gradient."""
+        wanted = props.case.wanted or props.case.operands
+        leaves = {name: each.view.detach().requires_grad_(name in wanted) for name, each in props.operands.items()}
+        if props.case.sharing == "same":
+            leaves["residual"] = leaves["x"]
+        return leaves
+
+    def forward(self, props: Props, function: Callable[..., Any] | None = None) -> Observed:
+        """Call the kernel, or `function` in its place, with leaves if the case goes on to backward."""
+        observed = Observed(leaves=self.leaves(props) if props.upstream else {})
+        function = function or self.kernel.call
+        tensors = [observed.leaves.get(name) for name in props.case.op.operands]
+        with observed.memory:
+            returned = function(*(tensors if props.upstream else props.arguments()), props.case.eps)
+            self.backend.synchronize()
+        observed.outputs = named_outputs(props.case, returned)
+        return observed
+
+    def backward(self, props: Props, observed: Observed, *, retain_graph: bool = False) -> None:
+        """Run autograd from the outputs that receive a gradient to the leaves that want one."""
+        case = props.case
+        wanted = [name for name in case.operands if observed.leaves[name].requires_grad]
+        outputs = [observed.outputs[case.op.upstream[name]] for name in props.upstream]
+        incoming = [each.view for each in props.upstream.values()]
+        if not all(output.requires_grad for output in outputs):
+            raise Broken("GRAD-1", "an output does not require a gradient though an operand does")
+        with observed.memory:
+            found = torch.autograd.grad(
+                outputs,
+                [observed.leaves[name] for name in wanted],
+                incoming,
+                retain_graph=retain_graph,
+                allow_unused=True,
+            )
+            self.backend.synchronize()
+        observed.gradients = {f"d{name}": None for name in case.operands}
+        observed.gradients |= {f"d{name}": gradient for name, gradient in zip(wanted, found, strict=True)}
+
+    def run(self, props: Props) -> Observed:
+        """Forward, and backward if the case goes there."""
+        observed = self.forward(props)
+        if props.upstream:
+            self.backward(props, observed)
+        return observed
+
+    def statistics(self, props: Props) -> Observed:
+        """Ask the kernel for its saved statistics."""
+        observed = Observed()
+        assert self.kernel.stats is not None, "expectation() lets no such case through without stats"
+        with observed.memory:
+            observed.statistics = dict(self.kernel.stats(*props.arguments(), props.case.eps))
+            self.backend.synchronize()
+        return observed
+
+    def inspect(self, observed: Observed) -> None:
+        """Look for writes where none belong."""
+        self.inspect_operands()
+        for violation in observed.memory.violations():
+            self.judgement.breaks(violation.clause, violation.message)
+
+    def inspect_operands(self) -> None:
+        """Look for changed inputs and changed gaps in everything that was prepared."""
+        for props in self.props:
+            for guarded in props.everything():
+                for violation in guarded.violations():
+                    self.judgement.breaks(violation.clause, violation.message)
+
+    def judge(self, props: Props, observed: Observed) -> None:
+        """Compare whatever was observed with the reference, and inspect memory."""
+        if observed.outputs:
+            judge_outputs(self.judgement, props.case, self.contract, props.exact, observed.outputs)
+        if observed.gradients:
+            judge_gradients(self.judgement, props.case, self.contract, props.exact, observed.gradients)
+        if observed.statistics:
+            judge_statistics(self.judgement, props.case, self.contract, props.exact, observed.statistics)
+        self.inspect(observed)
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What was measured so far."""
+        return tuple(self.judgement.measurements)
+
+
+def exact(tensor: torch.Tensor) -> Any:
+    """A tensor's values as float64, or as long double where float64 is itself judged."""
+    tensor = tensor.detach().cpu()
+    if tensor.dtype == torch.float64:
+        return tensor.numpy().astype(np.longdouble)
+    return tensor.double().numpy() if not tensor.is_complex() else tensor.numpy()
+
+
+def named_outputs(case: Case, returned: Any) -> dict[str, torch.Tensor]:
+    """Give the returned tensors their names.
+
+    Raises :class:`Broken` if their number or type is not the operation's.
+    """
+    names = case.op.outputs
+    values: Mapping[str, Any] = dict(zip(names, returned if isinstance(returned, (tuple, list)) else (returned,)))
+    count = len(returned) if isinstance(returned, (tuple, list)) else 1
+    if count != len(names) or not all(isinstance(value, torch.Tensor) for value in values.values()):
+        kinds = [type(each).__name__ for each in (returned if isinstance(returned, (tuple, list)) else (returned,))]
+        raise Broken(case.clause, f"returned {', '.join(kinds)}; {case.operation} returns {', '.join(names)}")
+    return dict(values)

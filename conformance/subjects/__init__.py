@@ -1,0 +1,1 @@
+"""Adapters for public libraries, one a file."""

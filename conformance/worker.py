@@ -1,0 +1,185 @@
+"""One process, one time limit, one verdict: the parent's side of a worker.
+
+A kernel that writes out of bounds, segfaults, hangs or leaves the device's context in error loses its own
+worker; the next case gets a fresh one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from collections.abc import Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import IO
+from typing import Any
+
+from conformance.case import Case
+from conformance.execution import blank_result
+from conformance.reports.result import Result
+from conformance.reports.result import SmallestCall
+
+
+#: Seconds for starting: importing torch, Triton and the subject, running the canaries.
+START_SECONDS = 300.0
+
+
+class WorkerRefused(Exception):
+    """The backend or the subject cannot be used; the message is one sentence for the user."""
+
+
+class WorkerDied(Exception):
+    """The process ended, or was ended, before it answered."""
+
+    def __init__(self, verdict: str, message: str) -> None:
+        super().__init__(message)
+        self.verdict = verdict
+
+
+class Worker:
+    """A child process that runs the cases of one subject on one backend."""
+
+    def __init__(self, backend: str, subject: str, *, canaries: bool = True, devices: Sequence[int] | None = None) -> None:
+        self._order = {"backend": backend, "subject": subject, "canaries": canaries}
+        self._devices = devices
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
+        self._log: IO[bytes] | None = None
+        self.greeting: dict[str, Any] = {}
+
+    def start(self) -> dict[str, Any]:
+        """Start the process and wait for its greeting.
+
+        Raises :class:`WorkerRefused` if the backend or the subject cannot be used.
+        """
+        ours, theirs = Pipe()
+        self._log = tempfile.TemporaryFile()
+        command = [sys.executable, "-m", "conformance.execution", str(theirs.fileno()), json.dumps(self._order)]
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=_environment(self._devices),
+        )
+        theirs.close()
+        self._pipe = ours
+        try:
+            greeting = self._receive(START_SECONDS)
+        except WorkerDied as death:
+            raise WorkerRefused(f"the worker for subject {self._order['subject']} did not start: {death}") from death
+        if "refusal" in greeting:
+            self.stop()
+            raise WorkerRefused(greeting["refusal"])
+        self._order["canaries"] = False
+        self.greeting = self.greeting or greeting
+        return self.greeting
+
+    def run(self, case: Case, seconds: float) -> Result:
+        """Run one case within a time limit."""
+        evidence = self.greeting["environment"]["evidence"]
+        started = time.perf_counter()
+        try:
+            result = Result.from_json(self._ask({"do": "run", "case": case.id, "bugs": case.bugs}, seconds))
+            if result.verdict == "crash":
+                # The device's context is lost; the next case gets a fresh process.
+                self.stop(kill=True)
+            return result
+        except WorkerDied as death:
+            blank = blank_result(case, self.greeting["subject"]["name"], evidence, case.level)
+            return Result(
+                **{
+                    **vars(blank),
+                    "verdict": death.verdict,
+                    "broken": case.clause,
+                    "message": str(death),
+                    "seconds": round(time.perf_counter() - started, 4),
+                }
+            )
+
+    def shrink(self, case: Case, seconds: float) -> SmallestCall | None:
+        """Look for a smaller case that fails in the same way; ``None`` if the search died."""
+        try:
+            found = self._ask({"do": "shrink", "case": case.id}, seconds)["smallest"]
+        except WorkerDied:
+            return None
+        return SmallestCall(**found) if found else None
+
+    def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        if self._process is None or self._process.poll() is not None:
+            self.stop()
+            self.start()
+        assert self._pipe is not None, "start() has opened the pipe"
+        try:
+            self._pipe.send_bytes(json.dumps(request).encode())
+        except (BrokenPipeError, ConnectionResetError):
+            # It died after its last answer: that case has its verdict, this one gets a fresh process.
+            self.stop()
+            self.start()
+            self._pipe.send_bytes(json.dumps(request).encode())
+        return self._receive(seconds)
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        assert self._pipe is not None, "start() has opened the pipe"
+        try:
+            if not self._pipe.poll(seconds):
+                self.stop(kill=True)
+                raise WorkerDied("timeout", f"no answer within {seconds:g} s")
+            answer: dict[str, Any] = json.loads(self._pipe.recv_bytes())
+            return answer
+        except (EOFError, ConnectionResetError):
+            raise WorkerDied("crash", self._obituary()) from None
+
+    def _obituary(self) -> str:
+        """How the process ended, with the last line that it printed."""
+        assert self._process is not None, "start() has started the process"
+        code = self._process.wait()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        last = self._last_line()
+        self.stop()
+        return f"the process was {how}{last}" if code < 0 else f"the process {how}{last}"
+
+    def _last_line(self) -> str:
+        if self._log is None:
+            return ""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return f"; it last printed: {lines[-1][:300]}" if lines else ""
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End the process."""
+        if self._pipe is not None:
+            self._pipe.close()
+        if self._process is not None:
+            if kill:
+                self._process.kill()
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._log is not None:
+            self._log.close()
+        self._process = self._pipe = self._log = None
+
+
+def _environment(devices: Sequence[int] | None) -> dict[str, str]:
+    """The child's environment: with `devices`, these GPUs in this order.
+
+    Set before CUDA or HIP starts, it binds a worker of pytest-xdist to the first; the others stay visible for
+    the cases that need two.
+    """
+    environment = dict(os.environ)
+    if devices:
+        for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+            visible = [each for each in environment.get(variable, "").split(",") if each]
+            order = [visible[device] if visible else str(device) for device in devices]
+            environment[variable] = ",".join(order)
+    return environment

@@ -1,0 +1,1 @@
+"""The catalogue: a module for each family of clauses."""
