@@ -146,11 +146,14 @@ def backward_bounds(
         t = fl.times(computed.direction, projection)
         if operation == "layer_norm":
             t = fl.add(t, fl.mean(wdy))
-        dh = fl.subtract(fl.times(computed.rstd, wdy), fl.times(computed.rstd, t))
-        dh = _regrouped(fl, dh, rows)
-        onward = upstream.get("dresidual_out")
-        if onward is not None:
-            dh = fl.add(dh, Value.exactly(onward))
+        direct, projected = fl.times(computed.rstd, wdy), fl.times(computed.rstd, t)
+        dh = _regrouped(fl, fl.subtract(direct, projected), rows)
+        added = upstream.get("dresidual_out")
+        if added is not None:
+            onward = Value.exactly(added)
+            # Autograd adds each part to dresidual_out in turn: a rounding at the size of the first such sum.
+            first = np.maximum(fl.add(onward, direct).reach, fl.subtract(onward, projected).reach)
+            dh = fl.add(dh, onward).plus(fl.u * first)
         gradients = {"dx": dh, "dresidual": dh, "dbias": fl.over_rows(dy)}
         if "dweight" in exact:
             gradients["dweight"] = _dweight(fl, dy, computed.normalized, declared)
@@ -245,11 +248,10 @@ def _inverse_root(
 def _direction(
     fl: Arithmetic, rows: Normalized, mean_square: Value, normalized: Value, declared: Declared
 ) -> Value:
-    """``ĥ · g = (h − mean) / √v`` for eps outside the root: the relative errors of root and divisor, a
-    quotient.
+    """``ĥ · g = (h − mean) / √v``, for eps outside the root.
 
-    A row of mean square 1 has no element above ``√H``, so that ``2 √H`` is the most that even a row of
-    errors has.
+    The relative errors of the root and of the divisor, and a quotient. A row of mean square 1 has no
+    element above ``√H``, so that ``2 √H`` is the most that even a row of errors has.
     """
     factor = exact_gain(rows, declared.semantics)
     relative = 2 * relative_error_of_inverse(fl.root(mean_square), 0.0, power=1)

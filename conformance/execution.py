@@ -11,16 +11,17 @@ import os
 import re
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
 from conformance.backends.protocol import BackendUnavailable
-from conformance.backends.protocol import DeviceFault
 from conformance.case import Case
 from conformance.case import parse_case
 from conformance.clause import Level
@@ -49,8 +50,8 @@ def execute(case: Case, subject: Subject, backend: Backend) -> Result:
     # Imported here: the parent lists and stores cases without torch.
     from conformance.stage import Stage
 
-    stage = Stage(case, kernel, backend)
-    result = _play(stage, expected.level, blank)
+    stage = Stage(case, kernel, backend, expected.level)
+    result = _play(stage, blank)
     return replace(
         result,
         measurements=stage.measurements,
@@ -75,10 +76,11 @@ def blank_result(case: Case, subject: str, evidence: str, level: Level) -> Resul
     )
 
 
-def _play(stage: Stage, level: Level, blank: Result) -> Result:
+def _play(stage: Stage, blank: Result) -> Result:
     """Carry the procedure out and turn what happened into a verdict."""
     from conformance.procedures import procedure
     from conformance.stage import Broken
+    from conformance.stage import SubjectRaised
 
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -86,44 +88,51 @@ def _play(stage: Stage, level: Level, blank: Result) -> Result:
             procedure(stage.case.procedure)(stage)
     except BackendUnavailable as reason:
         return replace(blank, verdict="not-run", evidence="not run", message=str(reason))
+    except SubjectRaised as raised:
+        return _raised(stage, blank, raised.error)
     except Broken as broken:
         stage.judgement.breaks(broken.clause, str(broken))
-    # Whatever a kernel raises is an observation, not an error of ours.
+    # A fault of the suite's own must not end the run, nor be charged to the kernel.
     except Exception as error:  # noqa: BLE001
-        return _raised(stage, level, blank, error)
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"the suite itself failed at {Path(where.filename).name}:{where.lineno}: {describe(error)}"
+        return replace(blank, verdict="toolchain", message=message)
     warned = [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
-    return _returned(stage, level, blank, warned)
+    return _returned(stage, blank, warned)
 
 
-def _returned(stage: Stage, level: Level, blank: Result, warned: list[str]) -> Result:
+def _returned(stage: Stage, blank: Result, warned: list[str]) -> Result:
     """The verdict on a call that came back."""
-    judgement = stage.judgement
-    if level is Level.MUST_REFUSE and not judgement.broken:
-        if stage.case.clause == "EPS-3" and any("eps" in text.lower() for text in warned):
-            return replace(blank, verdict="pass", message=f"warned: {warned[0]}")
-        judgement.breaks(stage.case.clause, "computed silently what must be refused")
-    if level is Level.PROPERTY and judgement.broken in ("", stage.case.clause):
+    judgement, clause = stage.judgement, stage.case.clause
+    if stage.level is Level.MUST_REFUSE:
+        about_eps = [text for text in warned if "eps" in text.lower()]
+        if clause == "EPS-3" and about_eps and not judgement.broken:
+            return replace(blank, verdict="pass", message=f"warned: {about_eps[0]}")
+        judgement.breaks(clause, "computed silently what must be refused")
+    if stage.level is Level.PROPERTY and judgement.broken in ("", clause):
         return replace(blank, verdict="pass", message=judgement.message)
     if judgement.broken:
         return replace(blank, verdict="fail", message=judgement.message, broken=judgement.broken)
     return replace(blank, verdict="pass")
 
 
-def _raised(stage: Stage, level: Level, blank: Result, error: Exception) -> Result:
+def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     """The verdict on a call that raised."""
-    text = describe(error)
-    if isinstance(error, DeviceFault) or _FAULT.search(str(error)):
-        return replace(blank, verdict="crash", broken=stage.case.clause, message=f"the device faulted: {text}")
-    if level is Level.PROPERTY:
-        return replace(blank, verdict="pass", message=f"raised {text}")
+    text, clause = describe(error), stage.case.clause
+    if _FAULT.search(str(error)):
+        return replace(blank, verdict="crash", broken=clause, message=f"the device faulted: {text}")
     stage.inspect_operands()
     if stage.judgement.broken:
         message = f"raised {text}, but {stage.judgement.message}"
         return replace(blank, verdict="fail", broken=stage.judgement.broken, message=message)
-    if level is not Level.MUST_COMPUTE and is_clean_refusal(error, stage.case):
+    if stage.level is Level.PROPERTY:
+        return replace(blank, verdict="pass", message=f"raised {text}")
+    if stage.level is Level.MUST_COMPUTE:
+        return replace(blank, verdict="fail", broken=clause, message=f"raised {text}")
+    if is_clean_refusal(error, stage.case):
         return replace(blank, verdict="refused", message=text)
-    why = "raised" if level is Level.MUST_COMPUTE else "did not refuse cleanly (TypeError, ValueError, or a RuntimeError that names the argument): raised"
-    return replace(blank, verdict="fail", broken=stage.case.clause, message=f"{why} {text}")
+    unclean = "neither TypeError, ValueError, nor a RuntimeError that names the argument"
+    return replace(blank, verdict="fail", broken=clause, message=f"did not refuse cleanly: raised {text}; {unclean}")
 
 
 def is_clean_refusal(error: Exception, case: Case) -> bool:

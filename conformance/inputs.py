@@ -183,9 +183,9 @@ def operand_values(case: Case, name: str) -> Array:
     if name == "bias":
         return _bias(stream, shape)
     if name in case.op.upstream:
-        mean = -0.25 if name == "dresidual_out" else 0.5
-        values = _upstream(stream, shape, mean)
-        return 1.0 + 0.25 * (values > 0) if case.regime == "steady" else values
+        if case.regime == "steady":
+            return 1.0 + 0.25 * stream.uniform(*shape)
+        return _upstream(stream, shape, mean=-0.25 if name == "dresidual_out" else 0.5)
     rows = math.prod(shape[:-1])
     width = shape[-1] if shape else 1
     values = REGIMES[case.regime](stream, rows, width, case)

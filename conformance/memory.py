@@ -96,6 +96,11 @@ class Guarded:
         self.view.copy_(values)
         self.before = self.base.detach().cpu().clone()
 
+    def restore(self) -> None:
+        """Bring back what a declared in-place write has overwritten, for another call."""
+        if self.writable:
+            self.base.copy_(self.before)
+
     def violations(self) -> list[Violation]:
         """What the call changed and should not have."""
         after = self.base.detach().cpu()
@@ -186,11 +191,13 @@ class GuardedAllocations(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Give the results of factory functions their guard bands; leave every other call alone."""
-        result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        if name in _UNINITIALISED:
-            return self._guard(result, initialised=False)
-        return self._guard(result, initialised=True) if name in _INITIALISED else result
+        # This is below torch functions: a mode of theirs has seen the call, or autograd's engine made it in C++.
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **(kwargs or {}))
+            name = func.overloadpacket.__name__
+            if name in _UNINITIALISED:
+                return self._guard(result, initialised=False)
+            return self._guard(result, initialised=True) if name in _INITIALISED else result
 
     def _guard(self, result: torch.Tensor, *, initialised: bool) -> torch.Tensor:
         plain = type(result) is torch.Tensor and result.layout is torch.strided

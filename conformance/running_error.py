@@ -103,13 +103,13 @@ class Arithmetic:
         return self.rounded(mean, QUOTIENT).plus(2 * self.spacing)
 
     def over_rows(self, terms: Value) -> Value:
-        """Sum over the M rows, shape ``(H,)``, in any order: ``(2 + sqrt(M)) · u · Σ|terms|``.
+        """Sum over the M rows, shape ``(H,)``, in any order: ``min(M - 1, 2 + sqrt(M)) · u · Σ|terms|``.
 
         A kernel may add row after row, or the rows of a program and then the programs, or by float32
         atomics as they arrive. The roundings are then as good as independent with mean zero, and their sum
         grows with the root of their number (Higham and Mary, "A new approach to probabilistic rounding
-        error analysis", 2019). For terms of one sign, the worst case, its standard deviation is ``sqrt(M) /
-        3``; 2 more for the few rows that statistics do not help. No more than the ``M - 1`` additions.
+        error analysis", 2019). For terms of one sign, the worst case, its standard deviation is
+        ``sqrt(M) / 3``. The 2 is for few rows, which no statistics help.
         """
         rows = max(terms.exact.size // terms.exact.shape[-1], 1)
         added = min(rows - 1, 2 + np.sqrt(rows)) * self.u * over_rows(terms.reach)

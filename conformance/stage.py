@@ -10,7 +10,9 @@ import hashlib
 import math
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
@@ -20,6 +22,7 @@ import torch
 
 from conformance.backends.protocol import Backend
 from conformance.case import Case
+from conformance.clause import Level
 from conformance.inputs import collapse
 from conformance.inputs import operand_values
 from conformance.judge import Judgement
@@ -33,6 +36,24 @@ from conformance.memory import place
 from conformance.reports.result import Measurement
 from conformance.subject import Contract
 from conformance.subject import Kernel
+
+
+class SubjectRaised(Exception):
+    """The subject raised; its exception is the cause. Whatever else is raised is a fault of the suite's own."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def subjects_code() -> Iterator[None]:
+    """Everything that runs the subject's code runs in here."""
+    try:
+        yield
+    # Whatever a kernel raises is an observation about it.
+    except Exception as error:  # noqa: BLE001
+        raise SubjectRaised(error) from error
 
 
 class Broken(Exception):
@@ -93,6 +114,7 @@ class Stage:
     case: Case
     kernel: Kernel
     backend: Backend
+    level: Level = Level.MUST_COMPUTE
     judgement: Judgement = field(default_factory=Judgement)
     digest: Any = field(default_factory=hashlib.sha256)
     props: list[Props] = field(default_factory=list)
@@ -155,7 +177,7 @@ class Stage:
         observed = Observed(leaves=self.leaves(props) if props.upstream else {})
         function = function or self.kernel.call
         tensors = [observed.leaves.get(name) for name in props.case.op.operands]
-        with observed.memory:
+        with observed.memory, subjects_code():
             returned = function(*(tensors if props.upstream else props.arguments()), props.case.eps)
             self.backend.synchronize()
         observed.outputs = named_outputs(props.case, returned)
@@ -164,16 +186,19 @@ class Stage:
     def backward(self, props: Props, observed: Observed, *, retain_graph: bool = False) -> None:
         """Run autograd from the outputs that receive a gradient to the leaves that want one."""
         case = props.case
+        for each in props.upstream.values():
+            each.restore()
         wanted = [name for name in case.operands if observed.leaves[name].requires_grad]
-        outputs = [observed.outputs[case.op.upstream[name]] for name in props.upstream]
-        incoming = [each.view for each in props.upstream.values()]
-        if not all(output.requires_grad for output in outputs):
-            raise Broken("GRAD-1", "an output does not require a gradient though an operand does")
-        with observed.memory:
+        pairs = [(observed.outputs[case.op.upstream[name]], each.view) for name, each in props.upstream.items()]
+        # An output that depends on no wanted operand takes no gradient: residual_out where only weight wants one.
+        taking = [(output, incoming) for output, incoming in pairs if output.requires_grad]
+        if not taking:
+            raise Broken("GRAD-1", "no output requires a gradient though an operand does")
+        with observed.memory, subjects_code():
             found = torch.autograd.grad(
-                outputs,
+                [output for output, _ in taking],
                 [observed.leaves[name] for name in wanted],
-                incoming,
+                [incoming for _, incoming in taking],
                 retain_graph=retain_graph,
                 allow_unused=True,
             )
@@ -192,7 +217,7 @@ class Stage:
         """Ask the kernel for its saved statistics."""
         observed = Observed()
         assert self.kernel.stats is not None, "expectation() lets no such case through without stats"
-        with observed.memory:
+        with observed.memory, subjects_code():
             observed.statistics = dict(self.kernel.stats(*props.arguments(), props.case.eps))
             self.backend.synchronize()
         return observed
@@ -211,14 +236,21 @@ class Stage:
                     self.judgement.breaks(violation.clause, violation.message)
 
     def judge(self, props: Props, observed: Observed) -> None:
-        """Compare whatever was observed with the reference, and inspect memory."""
+        """Compare whatever was observed with the reference, and inspect memory.
+
+        What must be refused has no right answer: operands that do not fit have no reference.
+        """
+        if self.level is not Level.MUST_REFUSE:
+            self._compare(props, observed)
+        self.inspect(observed)
+
+    def _compare(self, props: Props, observed: Observed) -> None:
         if observed.outputs:
             judge_outputs(self.judgement, props.case, self.contract, props.exact, observed.outputs)
         if observed.gradients:
             judge_gradients(self.judgement, props.case, self.contract, props.exact, observed.gradients)
         if observed.statistics:
             judge_statistics(self.judgement, props.case, self.contract, props.exact, observed.statistics)
-        self.inspect(observed)
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -86,7 +86,7 @@ def test_no_drift(conformance: Check, case: Assignment) -> None:
     cases(
         "ACC-5",
         bugs=("linkedin/Liger-Kernel#950", "karpathy/llm.c#476"),
-        operation="layer_norm",
+        operation="rms_norm",
         direction="backward",
         dtype="bfloat16",
         shape=(32_768, 8),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from conformance.backends.protocol import Backend
 from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.protocol import CanaryResult
-from conformance.backends.protocol import DeviceFault
 from conformance.backends.protocol import Environment
 from conformance.backends.protocol import toolchain_reason
 
@@ -15,7 +14,6 @@ __all__ = [
     "Backend",
     "BackendUnavailable",
     "CanaryResult",
-    "DeviceFault",
     "Environment",
     "get_backend",
     "resolve",

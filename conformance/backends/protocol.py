@@ -26,10 +26,6 @@ class BackendUnavailable(Exception):
     """A backend that cannot run here; the message is one sentence: what, why, and what to do."""
 
 
-class DeviceFault(RuntimeError):
-    """A simulated device did what makes a real one fault. A crash of the kernel, never a refusal."""
-
-
 @dataclass(frozen=True)
 class Environment:
     """Where results come from; a part of every journal's first line."""

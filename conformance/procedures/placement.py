@@ -60,7 +60,7 @@ def _check_placement(stage: Stage, props: Props, observed: Observed) -> None:
 
 def mixed_devices(stage: Stage) -> None:
     """Operands on two devices, or one of them on the CPU: refused, not computed through peer access."""
-    with stage.backend.devices(1 + max(index for _, index in stage.case.devices)):
+    with stage.backend.devices(1 + max(0, *(index for _, index in stage.case.devices))):
         stage.judge(props := stage.prepare(), stage.run(props))
 
 

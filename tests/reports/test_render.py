@@ -1,0 +1,29 @@
+"""Formats by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from conformance.reports.journal import Journal
+from conformance.reports.render import FORMATS
+from conformance.reports.render import render
+from conformance.reports.result import Result
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_every_format_renders(
+    make_journal: Callable[..., Journal], make_result: Callable[..., Result], name: str
+) -> None:
+    """Every format shows clauses in the order asked for, and ends with one newline."""
+    journal = make_journal([make_result("ACC-1"), make_result("ZZZ-1")])
+    report = render(name, [journal], ["ZZZ-1", "ACC-1"])
+    assert report.index("ZZZ-1") < report.index("ACC-1")
+    assert report.endswith("\n")
+    assert not report.endswith("\n\n")
+
+
+def test_unknown_format() -> None:
+    """Another format is an error that lists those that there are."""
+    with pytest.raises(ValueError, match="'pdf' is no report format; the formats are terminal, markdown"):
+        render("pdf", [])
