@@ -4,4 +4,5 @@ from conformance.subject import Contract
 from conformance.subject import Kernel
 from conformance.subject import Subject
 
+
 __all__ = ["Contract", "Kernel", "Subject"]

@@ -63,4 +63,9 @@ def suite_modules() -> Iterator[ModuleType]:
 
 def all_cases() -> list[Case]:
     """Every case of the catalogue, in the order of the suites."""
-    return [case for module in suite_modules() for test in vars(module).values() for case in stated_cases(test) or ()]
+    return [
+        case
+        for module in suite_modules()
+        for test in vars(module).values()
+        for case in stated_cases(test) or ()
+    ]

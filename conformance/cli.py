@@ -60,14 +60,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clauses", action="store_true", help="clauses with level, number of cases and bugs")
-    parser.add_argument("clause", nargs="*", metavar="CLAUSE", help="clause or family, MASK-1 or MASK (default: all)")
+    parser.add_argument(
+        "clause", nargs="*", metavar="CLAUSE", help="clause or family, MASK-1 or MASK (default: all)"
+    )
     parser.set_defaults(command=_list)
 
 
 def _list(options: argparse.Namespace) -> int:
     found = [case for case in all_cases() if not options.clause or _matches(case, options.clause)]
     if not found:
-        raise UsageError(f"no case proves {', '.join(options.clause)}; `conformance list --clauses` names them all")
+        raise UsageError(
+            f"no case proves {', '.join(options.clause)}; `conformance list --clauses` names them all"
+        )
     if options.clauses:
         print(_clause_table(found))
     else:
@@ -86,11 +90,15 @@ def _clause_table(found: Sequence[Case]) -> str:
         if own:
             bugs = dict.fromkeys(bug for case in own for bug in case.bugs)
             rows.append((clause.id, clause.level.value, len(own), clause.statement, "\n".join(bugs)))
-    return tabulate(rows, ("clause", "level", "cases", "statement", "bugs"), maxcolwidths=[None, None, None, 44, None])
+    return tabulate(
+        rows, ("clause", "level", "cases", "statement", "bugs"), maxcolwidths=[None, None, None, 44, None]
+    )
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("case", metavar="CASE", help="a case's id, as `conformance list` and reports print it")
+    parser.add_argument(
+        "case", metavar="CASE", help="a case's id, as `conformance list` and reports print it"
+    )
     parser.add_argument("--subject", help="run it with this subject (default: builtin)")
     parser.add_argument("--backend", help="run it on this backend (default: auto)")
     parser.set_defaults(command=_show)
@@ -127,17 +135,24 @@ def _describe(case: Case, catalogued: bool) -> str:
 
 
 def _outcome(result: Result) -> str:
-    lines = [f"verdict {result.verdict}, evidence {result.evidence}" + (f": {result.message}" if result.message else "")]
+    lines = [
+        f"verdict {result.verdict}, evidence {result.evidence}"
+        + (f": {result.message}" if result.message else "")
+    ]
     for each in result.measurements:
         place = f"{each.quantity}{list(each.index)}"
-        lines.append(f"        {place} got {each.got:.9g}, want {each.want:.9g}, {each.fraction:.3g} of the bound")
+        lines.append(
+            f"        {place} got {each.got:.9g}, want {each.want:.9g}, {each.fraction:.3g} of the bound"
+        )
     if result.broken:
         lines.append(f"breaks  {result.broken}: {CLAUSES[result.broken].statement}")
     return "\n".join(lines)
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals")
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals"
+    )
     parser.add_argument("--format", choices=sorted(FORMATS), default="terminal", help="default: terminal")
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
     parser.set_defaults(command=_report)

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from conformance.stage import Stage
 
 #: Words of a driver's message after which the device's context is lost.
-_FAULT = re.compile(r"CUDA error|HIP error|illegal memory access|device-side assert|unspecified launch failure", re.I)
+_FAULT = re.compile(
+    r"CUDA error|HIP error|illegal memory access|device-side assert|unspecified launch failure", re.I
+)
 
 
 def execute(case: Case, subject: Subject, backend: Backend) -> Result:
@@ -132,7 +134,9 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     if is_clean_refusal(error, stage.case):
         return replace(blank, verdict="refused", message=text)
     unclean = "neither TypeError, ValueError, nor a RuntimeError that names the argument"
-    return replace(blank, verdict="fail", broken=clause, message=f"did not refuse cleanly: raised {text}; {unclean}")
+    return replace(
+        blank, verdict="fail", broken=clause, message=f"did not refuse cleanly: raised {text}; {unclean}"
+    )
 
 
 def is_clean_refusal(error: Exception, case: Case) -> bool:

@@ -1,8 +1,8 @@
 """Operand values from a case's id: the same bits on every machine.
 
-The generator is counter-based (Philox, keyed by a hash of the case's id and the operand's name) and only exact
-arithmetic follows it: integers, one multiplication by a constant, correctly rounded conversions. Nothing
-depends on a device, a seed, the order of calls, or a library's ``log`` and ``cos``.
+The generator is counter-based (Philox, keyed by a hash of the case's id and the operand's name) and only
+exact arithmetic follows it: integers, one multiplication by a constant, correctly rounded conversions.
+Nothing depends on a device, a seed, the order of calls, or a library's ``log`` and ``cos``.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _steady(stream: Stream, rows: int, width: int, case: Case) -> Array:
 
 
 def _heavy_weight(stream: Stream, rows: int, width: int, case: Case) -> Array:
-    """One spike that has all of the row's norm, so that the rest meets a weight near 60 000 and stays finite."""
+    """One spike has all of the row's norm, so that the rest can meet a weight near 60 000 and stay finite."""
     values = stream.normal(rows, width) * 1e-2
     values[:, width // 2] = 1e2
     return values
@@ -179,7 +179,9 @@ def operand_values(case: Case, name: str) -> Array:
     """Values of one operand or incoming gradient, float64, of its shape, before rounding to its dtype."""
     stream, shape = Stream(f"{case.id}#{name}"), case.shape_of(name)
     if name == "weight":
-        return _weight_near_the_top(stream, shape) if case.regime == "heavy-weight" else _weight(stream, shape)
+        return (
+            _weight_near_the_top(stream, shape) if case.regime == "heavy-weight" else _weight(stream, shape)
+        )
     if name == "bias":
         return _bias(stream, shape)
     if name in case.op.upstream:

@@ -63,7 +63,11 @@ class Standard:
 
 
 def judge_outputs(
-    judgement: Judgement, case: Case, contract: Contract, exact: Mapping[str, Array], outputs: Mapping[str, torch.Tensor]
+    judgement: Judgement,
+    case: Case,
+    contract: Contract,
+    exact: Mapping[str, Array],
+    outputs: Mapping[str, torch.Tensor],
 ) -> None:
     """Judge ``y`` and ``residual_out``: form, values, layout."""
     standard = forward_standard(case, contract, exact)
@@ -74,7 +78,11 @@ def judge_outputs(
 
 
 def judge_statistics(
-    judgement: Judgement, case: Case, contract: Contract, exact: Mapping[str, Array], found: Mapping[str, torch.Tensor]
+    judgement: Judgement,
+    case: Case,
+    contract: Contract,
+    exact: Mapping[str, Array],
+    found: Mapping[str, torch.Tensor],
 ) -> None:
     """Judge ``rstd`` and ``mean``: float32, one a row."""
     standard = forward_standard(case, contract, exact)
@@ -123,7 +131,7 @@ def _stored_sum(case: Case, exact: Mapping[str, Array]) -> Array:
 
 
 def forward_standard(case: Case, contract: Contract, exact: Mapping[str, Array]) -> Standard:
-    """The exact outputs and statistics; ``residual_out`` is the correctly rounded sum, with no room beside it."""
+    """The exact outputs and statistics; ``residual_out`` is the correctly rounded sum, with no bound."""
     rule, fused = declared(case, contract), case.operation == "fused_add_rms_norm"
     stored = _stored_sum(case, exact) if fused and contract.normalizes == "stored-sum" else None
     values = forward(case.operation, exact, case.eps, rule.semantics, normalized_sum=stored)
@@ -159,7 +167,9 @@ def _backward_standard(
     return Standard(values, bounds)
 
 
-def _has_form(judgement: Judgement, name: str, tensor: torch.Tensor, shape: tuple[int, ...], dtype: str) -> bool:
+def _has_form(
+    judgement: Judgement, name: str, tensor: torch.Tensor, shape: tuple[int, ...], dtype: str
+) -> bool:
     """Check shape and dtype; values of another form cannot be compared."""
     actual = str(tensor.dtype).removeprefix("torch.")
     if tuple(tensor.shape) != tuple(shape):
@@ -170,21 +180,34 @@ def _has_form(judgement: Judgement, name: str, tensor: torch.Tensor, shape: tupl
     return actual == dtype
 
 
-def _check_layout(judgement: Judgement, case: Case, contract: Contract, name: str, output: torch.Tensor) -> None:
+def _check_layout(
+    judgement: Judgement, case: Case, contract: Contract, name: str, output: torch.Tensor
+) -> None:
     """Out-of-place outputs are contiguous, or strided as ``x`` where that is declared."""
-    if contract.output_layout == "contiguous" and name not in contract.in_place and not output.is_contiguous():
-        judgement.breaks("STRIDE-6", f"{name} has strides {output.stride()}; the contract declares contiguous outputs")
+    if (
+        contract.output_layout == "contiguous"
+        and name not in contract.in_place
+        and not output.is_contiguous()
+    ):
+        judgement.breaks(
+            "STRIDE-6", f"{name} has strides {output.stride()}; the contract declares contiguous outputs"
+        )
 
 
 def _measure(
-    judgement: Judgement, case: Case, found: Mapping[str, torch.Tensor], standards: list[Standard], clause: str
+    judgement: Judgement,
+    case: Case,
+    found: Mapping[str, torch.Tensor],
+    standards: list[Standard],
+    clause: str,
 ) -> None:
     """Compare with each standard and keep the one that fits best: a kernel follows one throughout."""
     arrays = {name: widen(tensor) for name, tensor in found.items() if tensor.numel()}
     if not arrays:
         return
     attempts = [
-        [compare(name, got, standard, _dtype_of(case, name)) for name, got in arrays.items()] for standard in standards
+        [compare(name, got, standard, _dtype_of(case, name)) for name, got in arrays.items()]
+        for standard in standards
     ]
     best = min(attempts, key=lambda attempt: max(_order(each.fraction) for each in attempt))
     judgement.measurements.extend(best)
@@ -251,9 +274,10 @@ def explain(measurement: Measurement, tensor: torch.Tensor) -> str:
     name, at = measurement.quantity, list(measurement.index)
     poison = is_poison(tensor.detach().cpu())
     if poison.any():
-        return f"{name} has {int(poison.sum())} unwritten element(s), the first at {poison.nonzero()[0].tolist()}"
+        first = poison.nonzero()[0].tolist()
+        return f"{name} has {int(poison.sum())} unwritten element(s), the first at {first}"
     what = f"{name}{at} is {measurement.got:.9g}, must be {measurement.want:.9g}"
     fraction = measurement.fraction
-    return what if fraction is None or not np.isfinite(fraction) else f"{what}: {fraction:.3g} times the bound"
-
-
+    return (
+        what if fraction is None or not np.isfinite(fraction) else f"{what}: {fraction:.3g} times the bound"
+    )

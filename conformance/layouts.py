@@ -85,7 +85,7 @@ def unflattenable(shape: tuple[int, ...]) -> Placement:
 
 
 def swapped(shape: tuple[int, ...]) -> Placement:
-    """First two dimensions stored in the other order, ``t.transpose(0, 1)``: rows are whole, their order is not."""
+    """First two dimensions stored in the other order, ``t.transpose(0, 1)``: only the rows are whole."""
     stored = (shape[1], shape[0], *shape[2:])
     first, second, *rest = _strides(stored, _width(shape))
     return _spanning(shape, (second, first, *rest))

@@ -43,14 +43,18 @@ def load_subject(spec: str) -> Subject:
         )
     subject = found if isinstance(found, Subject) or not callable(found) else _guarded(where, found)
     if not isinstance(subject, Subject):
-        raise SubjectError(f"{where} is {type(subject).__name__}; it must be, or return, a conformance.Subject")
+        raise SubjectError(
+            f"{where} is {type(subject).__name__}; it must be, or return, a conformance.Subject"
+        )
     return subject
 
 
 def _attribute(spec: str) -> Any:
     source, _, name = spec.rpartition(":")
     if not name.isidentifier():
-        raise SubjectError(f"subject {spec} names no attribute: write it as {source or 'path/to/file.py'}:attribute")
+        raise SubjectError(
+            f"subject {spec} names no attribute: write it as {source or 'path/to/file.py'}:attribute"
+        )
     module = _guarded(f"subject {spec}", lambda: _module(source, spec))
     if not hasattr(module, name):
         raise SubjectError(f"subject {spec} cannot be loaded: {source} has no attribute {name!r}")
@@ -83,7 +87,7 @@ def _guarded(where: str, action: Any) -> Any:
     except ModuleNotFoundError as error:
         raise SubjectError(f"{where} cannot be loaded: {error.msg}; install it first") from error
     # A stranger's module may raise anything, and may call sys.exit.
-    except (Exception, SystemExit) as error:  # noqa: BLE001
+    except (Exception, SystemExit) as error:
         raise SubjectError(f"{where} cannot be loaded: {_sentence(error)}") from error
 
 

@@ -1,4 +1,4 @@
-"""Guarded memory: operands between guard bands, poisoned outputs, and what was written where it should not be.
+"""Guarded memory: operands between guard bands, poisoned outputs, and writes where none belong.
 
 Every operand lies in a larger buffer. What its view does not cover (the guard bands at both ends, the gaps
 between strided rows) holds a pattern of NaNs whose payload depends on the position, so a value copied from
@@ -123,7 +123,9 @@ class Guarded:
 
     def _describe(self, what: str, where: Any) -> str:
         first = int(np.flatnonzero(where)[0]) - self.view.storage_offset()
-        return f"{what} {self.name}: {int(where.sum())} element(s), the first at element {first} from its start"
+        return (
+            f"{what} {self.name}: {int(where.sum())} element(s), the first at element {first} from its start"
+        )
 
 
 def _addresses(view: torch.Tensor) -> Any:
@@ -135,7 +137,7 @@ def _addresses(view: torch.Tensor) -> Any:
 
 
 def guard_length(shape: tuple[int, ...], rows: int = 1) -> int:
-    """Elements in one guard band: a whole block beyond the row, for as many rows as a wrong offset may add."""
+    """Elements in one guard band: a block beyond the row, for as many rows as a wrong offset may add."""
     width = shape[-1] if shape else 1
     return max(256, (1 << max(width - 1, 0).bit_length()) * min(max(rows, 1), 16))
 
@@ -173,8 +175,9 @@ class _Block:
             band = self.base[start : start + guard].cpu()
             if not torch.equal(as_bytes(band), as_bytes(expected)):
                 shape = "x".join(map(str, self.view.shape)) or "scalar"
-                text = f"wrote {side} a {self.base.dtype} buffer of shape {shape} that the kernel's launcher allocated"
-                return Violation("MASK-3", text.replace("torch.", ""))
+                dtype = str(self.base.dtype).removeprefix("torch.")
+                what = f"a {dtype} buffer of shape {shape} that the kernel's launcher allocated"
+                return Violation("MASK-3", f"wrote {side} {what}")
         return None
 
 
@@ -185,13 +188,13 @@ class GuardedAllocations(TorchDispatchMode):
     blocks: list[_Block] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch does not annotate it
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Give the results of factory functions their guard bands; leave every other call alone."""
-        # This is below torch functions: a mode of theirs has seen the call, or autograd's engine made it in C++.
+        # This is below torch functions: their modes have seen the call, or autograd made it in C++.
         with torch._C.DisableTorchFunction():
             result = func(*args, **(kwargs or {}))
             name = func.overloadpacket.__name__
@@ -204,7 +207,9 @@ class GuardedAllocations(TorchDispatchMode):
         if not plain or result.numel() == 0 or result.nbytes > GUARDED_BYTES or result.device.type == "meta":
             return result
         guard = guard_length(tuple(result.shape))
-        span = 1 + sum((size - 1) * stride for size, stride in zip(result.shape, result.stride(), strict=True))
+        span = 1 + sum(
+            (size - 1) * stride for size, stride in zip(result.shape, result.stride(), strict=True)
+        )
         base = pattern(guard + span + guard, result.dtype).to(result.device)
         view = base.as_strided(result.shape, result.stride(), guard)
         if initialised:
@@ -219,7 +224,9 @@ class GuardedAllocations(TorchDispatchMode):
 
 
 _UNINITIALISED = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"})
-_INITIALISED = frozenset({"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"})
+_INITIALISED = frozenset(
+    {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
+)
 
 
 def is_poison(tensor: torch.Tensor) -> torch.Tensor:

@@ -43,7 +43,11 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
             Operation("layer_norm", ("x", "weight", "bias"), ("weight", "bias"), ("y",), ("mean", "rstd")),
             Operation("rms_norm", ("x", "weight"), ("weight",), ("y",), ("rstd",)),
             Operation(
-                "fused_add_rms_norm", ("x", "residual", "weight"), ("weight",), ("y", "residual_out"), ("rstd",)
+                "fused_add_rms_norm",
+                ("x", "residual", "weight"),
+                ("weight",),
+                ("y", "residual_out"),
+                ("rstd",),
             ),
         )
     }

@@ -40,8 +40,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "action": "append",
             "metavar": "SUBJECT",
-            "help": "what is judged: an installed adapter's name, module:attribute or path/to/file.py:attribute; "
-            "may be given several times (default: builtin)",
+            "help": "what is judged: an installed adapter's name, module:attribute or "
+            "path/to/file.py:attribute; may be given several times (default: builtin)",
         },
     ),
     (
@@ -49,7 +49,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "type": float,
             "metavar": "S",
-            "help": "time limit of one case (default: 60 on the interpreter, 120 on a GPU, compilation included)",
+            "help": "time limit of one case (default: 180 on the interpreter, 60 on a GPU, with compilation)",
         },
     ),
     (
@@ -131,8 +131,8 @@ def _state(config: pytest.Config) -> State:
 
 def _devices(config: pytest.Config) -> list[int] | None:
     """Under pytest-xdist: all GPUs, the worker's own first."""
-    worker = getattr(config, "workerinput", None)
-    count = worker.get("conformance_devices", 0) if worker else 0
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    count = worker.get("conformance_devices", 0)
     if count < 2:
         return None
     turn = int(worker["workerid"].removeprefix("gw")) % count
@@ -160,10 +160,9 @@ def header_lines(session: Session) -> list[str]:
     """Backend, subjects, corrections and failed canaries, a line each."""
     about, failed = session.environment, [each for each in session.canaries if not each.passed]
     subjects = ", ".join(f"{each.name} {each.version}" for each in session.subjects.values())
-    lines = [
-        f"conformance: {subjects} on {about['backend']} ({about['device']}, {about['architecture']}), "
-        f"evidence {about['evidence']}, torch {about['torch']}, triton {about['triton']}"
-    ]
+    where = f"{about['backend']} ({about['device']}, {about['architecture']})"
+    versions = f"torch {about['torch']}, triton {about['triton']}"
+    lines = [f"conformance: {subjects} on {where}, evidence {about['evidence']}, {versions}"]
     if about["corrections"]:
         lines.append(f"conformance: corrected in {about['backend']}: {', '.join(about['corrections'])}")
     lines.extend(f"conformance: canary {each.name} failed: {each.detail}" for each in failed)
@@ -195,14 +194,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Run the catalogue subject by subject: each has a process of its own."""
     if _STATE in config.stash:
         order = list(config.stash[_STATE].session.subjects)
-        items.sort(key=lambda item: order.index(item.callspec.params["case"].subject) if _is_ours(item) else -1)
+        items.sort(key=lambda item: order.index(subject) if (subject := _subject_of(item)) else -1)
 
 
-def _is_ours(item: pytest.Item) -> bool:
+def _subject_of(item: pytest.Item) -> str:
+    """Subject of a test of the catalogue; empty for any other test."""
     from conformance.catalogue import Assignment
 
-    callspec = getattr(item, "callspec", None)
-    return callspec is not None and isinstance(callspec.params.get("case"), Assignment)
+    parameters = (
+        item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    )
+    assignment = parameters.get("case")
+    return assignment.subject if isinstance(assignment, Assignment) else ""
 
 
 @pytest.fixture

@@ -42,11 +42,16 @@ def suite_version() -> str:
 class Session:
     """Subjects on a backend, ready to run cases.
 
-    Raises :class:`~conformance.worker.WorkerRefused` from :meth:`open` if the backend or a subject cannot be used.
+    Raises :class:`WorkerRefused` from :meth:`open` if the backend or a subject cannot be used.
     """
 
     def __init__(
-        self, backend: str, specs: Sequence[str], *, seconds: float | None = None, devices: Sequence[int] | None = None
+        self,
+        backend: str,
+        specs: Sequence[str],
+        *,
+        seconds: float | None = None,
+        devices: Sequence[int] | None = None,
     ) -> None:
         self._backend = backend
         self._specs = list(dict.fromkeys(specs))
@@ -73,7 +78,7 @@ class Session:
                 other = self.subjects[record.name].spec
                 self.close()
                 raise WorkerRefused(
-                    f"subjects {other} and {spec} are both called {record.name!r}; give one of them another name"
+                    f"subjects {other} and {spec} are both called {record.name!r}; rename one of them"
                 )
             self.subjects[record.name] = record
 
@@ -110,8 +115,8 @@ class Session:
         if smallest is None:
             return result
         spec = self.subjects[result.subject].spec
-        command = f"conformance show {shlex.quote(smallest.case)} --backend {self._backend} --subject {shlex.quote(spec)}"
-        return replace(result, smallest=replace(smallest, command=command))
+        command = ["conformance", "show", smallest.case, "--backend", self._backend, "--subject", spec]
+        return replace(result, smallest=replace(smallest, command=shlex.join(command)))
 
     @property
     def case_seconds(self) -> float:
@@ -153,7 +158,11 @@ def git_state(directory: Path) -> tuple[str, bool]:
     try:
         commit, changes = (
             subprocess.run(
-                ["git", "-C", str(directory), *command], capture_output=True, text=True, check=True, timeout=10
+                ["git", "-C", str(directory), *command],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=10,
             ).stdout.strip()
             for command in commands
         )

@@ -45,9 +45,14 @@ def smaller_cases(case: Case) -> Iterator[Case]:
         for shape in _smaller_shapes(case.shape, rows, width):
             yield case.smaller(shape=shape)
     if case.level_override is None and not case.layouts:
-        yield from (case.smaller(absent=(*case.absent, name)) for name in case.op.optional if name in case.operands)
+        yield from (
+            case.smaller(absent=(*case.absent, name)) for name in case.op.optional if name in case.operands
+        )
     if len(case.layouts) > 1:
-        yield from (case.smaller(layouts=tuple(pair for pair in case.layouts if pair != gone)) for gone in case.layouts)
+        yield from (
+            case.smaller(layouts=tuple(pair for pair in case.layouts if pair != gone))
+            for gone in case.layouts
+        )
 
 
 def _smaller_shapes(shape: tuple[int, ...], rows: int, width: int) -> Iterator[tuple[int, ...]]:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
@@ -39,7 +38,7 @@ from conformance.subject import Kernel
 
 
 class SubjectRaised(Exception):
-    """The subject raised; its exception is the cause. Whatever else is raised is a fault of the suite's own."""
+    """The subject raised; whatever else is raised is a fault of the suite's own."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -52,7 +51,7 @@ def subjects_code() -> Iterator[None]:
     try:
         yield
     # Whatever a kernel raises is an observation about it.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise SubjectRaised(error) from error
 
 
@@ -167,7 +166,9 @@ class Stage:
     def leaves(self, props: Props) -> dict[str, torch.Tensor]:
         """Fresh leaves on the operands' memory; those that the case wants require a gradient."""
         wanted = props.case.wanted or props.case.operands
-        leaves = {name: each.view.detach().requires_grad_(name in wanted) for name, each in props.operands.items()}
+        leaves = {
+            name: each.view.detach().requires_grad_(name in wanted) for name, each in props.operands.items()
+        }
         if props.case.sharing == "same":
             leaves["residual"] = leaves["x"]
         return leaves
@@ -189,8 +190,10 @@ class Stage:
         for each in props.upstream.values():
             each.restore()
         wanted = [name for name in case.operands if observed.leaves[name].requires_grad]
-        pairs = [(observed.outputs[case.op.upstream[name]], each.view) for name, each in props.upstream.items()]
-        # An output that depends on no wanted operand takes no gradient: residual_out where only weight wants one.
+        pairs = [
+            (observed.outputs[case.op.upstream[name]], each.view) for name, each in props.upstream.items()
+        ]
+        # An output that depends on no wanted operand takes no gradient: residual_out of weight alone.
         taking = [(output, incoming) for output, incoming in pairs if output.requires_grad]
         if not taking:
             raise Broken("GRAD-1", "no output requires a gradient though an operand does")
@@ -272,9 +275,8 @@ def named_outputs(case: Case, returned: Any) -> dict[str, torch.Tensor]:
     Raises :class:`Broken` if their number or type is not the operation's.
     """
     names = case.op.outputs
-    values: Mapping[str, Any] = dict(zip(names, returned if isinstance(returned, (tuple, list)) else (returned,)))
-    count = len(returned) if isinstance(returned, (tuple, list)) else 1
-    if count != len(names) or not all(isinstance(value, torch.Tensor) for value in values.values()):
-        kinds = [type(each).__name__ for each in (returned if isinstance(returned, (tuple, list)) else (returned,))]
-        raise Broken(case.clause, f"returned {', '.join(kinds)}; {case.operation} returns {', '.join(names)}")
-    return dict(values)
+    values = returned if isinstance(returned, (tuple, list)) else (returned,)
+    if len(values) != len(names) or not all(isinstance(value, torch.Tensor) for value in values):
+        kinds = ", ".join(type(value).__name__ for value in values)
+        raise Broken(case.clause, f"returned {kinds}; {case.operation} returns {', '.join(names)}")
+    return dict(zip(names, values, strict=True))

@@ -16,6 +16,7 @@ from typing import Any
 
 from conformance.operation import OPERATIONS
 
+
 #: The floating-point dtypes of the contract, by torch's names.
 DTYPES = ("float16", "bfloat16", "float32")
 
@@ -88,11 +89,14 @@ class Contract:
             if value not in allowed:
                 raise ValueError(f"Contract.{name} is {value!r}; it must be one of {', '.join(allowed)}")
         unknown = [dtype for dtype in self.dtypes if dtype not in (*DTYPES, "float64")]
-        if unknown or isinstance(self.dtypes, str) or not self.dtypes:
-            raise ValueError(f"Contract.dtypes is {self.dtypes!r}; it must be a tuple of names among {DTYPES}")
+        if unknown or not self.dtypes:
+            raise ValueError(
+                f"Contract.dtypes is {self.dtypes!r}; it must be a tuple of names among {DTYPES}"
+            )
         wrong = [pair for pair in self.in_place.items() if pair not in _IN_PLACE]
         if wrong:
-            raise ValueError(f"Contract.in_place says {wrong[0][0]!r} overwrites {wrong[0][1]!r}; neither takes the other's place")
+            (written, over), *_ = wrong
+            raise ValueError(f"Contract.in_place says {written!r} takes the place of {over!r}; it cannot")
         if not math.isfinite(self.weight_offset):
             raise ValueError(f"Contract.weight_offset is {self.weight_offset!r}; it must be a finite number")
         if self.max_hidden_size is not None and self.max_hidden_size < 1:
@@ -134,7 +138,9 @@ class Kernel:
         if not isinstance(self.contract, Contract):
             raise TypeError(f"Kernel.contract is {self.contract!r}; it must be a conformance.Contract")
         if self.call_in_place is not None and not any(name in _OUTPUTS for name in self.contract.in_place):
-            raise ValueError("Kernel.call_in_place is given, but contract.in_place does not say what it overwrites")
+            raise ValueError(
+                "Kernel.call_in_place is given, but contract.in_place does not say what it overwrites"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,11 +154,19 @@ class Subject:
     def __post_init__(self) -> None:
         for attribute in ("name", "version"):
             if not isinstance(getattr(self, attribute), str) or not getattr(self, attribute):
-                raise TypeError(f"Subject.{attribute} is {getattr(self, attribute)!r}; it must be a non-empty string")
+                raise TypeError(
+                    f"Subject.{attribute} is {getattr(self, attribute)!r}; it must be a non-empty string"
+                )
         if not isinstance(self.kernels, Mapping) or not self.kernels:
-            raise TypeError("Subject.kernels must map an operation's name to a conformance.Kernel, and hold at least one")
+            raise TypeError(
+                "Subject.kernels must map an operation's name to a conformance.Kernel, and hold at least one"
+            )
         for operation, kernel in self.kernels.items():
             if operation not in OPERATIONS:
-                raise ValueError(f"Subject.kernels names {operation!r}; the operations are {', '.join(OPERATIONS)}")
+                raise ValueError(
+                    f"Subject.kernels names {operation!r}; the operations are {', '.join(OPERATIONS)}"
+                )
             if not isinstance(kernel, Kernel):
-                raise TypeError(f"Subject.kernels[{operation!r}] is {kernel!r}; it must be a conformance.Kernel")
+                raise TypeError(
+                    f"Subject.kernels[{operation!r}] is {kernel!r}; it must be a conformance.Kernel"
+                )

@@ -45,7 +45,9 @@ class WorkerDied(Exception):
 class Worker:
     """A child process that runs the cases of one subject on one backend."""
 
-    def __init__(self, backend: str, subject: str, *, canaries: bool = True, devices: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, backend: str, subject: str, *, canaries: bool = True, devices: Sequence[int] | None = None
+    ) -> None:
         self._order = {"backend": backend, "subject": subject, "canaries": canaries}
         self._devices = devices
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,8 +61,14 @@ class Worker:
         Raises :class:`WorkerRefused` if the backend or the subject cannot be used.
         """
         ours, theirs = Pipe()
-        self._log = tempfile.TemporaryFile()
-        command = [sys.executable, "-m", "conformance.execution", str(theirs.fileno()), json.dumps(self._order)]
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process; stop() closes it
+        command = [
+            sys.executable,
+            "-m",
+            "conformance.execution",
+            str(theirs.fileno()),
+            json.dumps(self._order),
+        ]
         self._process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
@@ -74,7 +82,9 @@ class Worker:
         try:
             greeting = self._receive(START_SECONDS)
         except WorkerDied as death:
-            raise WorkerRefused(f"the worker for subject {self._order['subject']} did not start: {death}") from death
+            raise WorkerRefused(
+                f"the worker for subject {self._order['subject']} did not start: {death}"
+            ) from death
         if "refusal" in greeting:
             self.stop()
             raise WorkerRefused(greeting["refusal"])

@@ -78,8 +78,8 @@ def checked_eps(eps: object) -> float:
 def refuse_double_backward() -> None:
     """Refuse a backward whose own derivative is asked for; autograd enables gradients in it only then.
 
-    torch's `once_differentiable` does so only where an incoming gradient requires one; elsewhere the gradients
-    would silently be constants.
+    torch's `once_differentiable` does so only where an incoming gradient requires one; elsewhere the
+    gradients would silently be constants.
 
     Raises :class:`RuntimeError`.
     """

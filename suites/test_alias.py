@@ -19,7 +19,12 @@ SHAPES = [(3, 65), (2, 40_000)]
 @proves(
     cases(
         "ALIAS-1",
-        bugs=("linkedin/Liger-Kernel#376", "ggml-org/ggml#1519", "GeeeekExplorer/nano-vllm#170", "nntile/nntile#371"),
+        bugs=(
+            "linkedin/Liger-Kernel#376",
+            "ggml-org/ggml#1519",
+            "GeeeekExplorer/nano-vllm#170",
+            "nntile/nntile#371",
+        ),
         operation=OPERATIONS,
         direction=DIRECTIONS,
         dtype=DTYPES,

@@ -83,7 +83,7 @@ def test_mixed(conformance: Check, case: Assignment) -> None:
     ),
 )
 def test_other_types(conformance: Check, case: Assignment) -> None:
-    """Integers, booleans, complex and float8 are refused; float64 is computed within its own bound, or refused."""
+    """Integers, booleans, complex and float8 are refused; float64 is computed as float64, or refused."""
     conformance(case)
 
 

@@ -22,8 +22,17 @@ from conformance.suites.axes import OPERATIONS
         operation=OPERATIONS,
         direction="backward",
         dtype=DTYPES,
-        shape=[(1, 64), (37, 129), (3, 4096), (2, 16_384), (1, 65_536)],
+        shape=[(1, 64), (37, 129), (3, 4096), (2, 16_384)],
         regime=["noise", "outliers"],
+    ),
+    # The widest row once: its sums are long whatever the values, and it is slow to interpret.
+    cases(
+        "GRAD-1",
+        bugs=("facebookresearch/xformers#785",),
+        operation=OPERATIONS,
+        direction="backward",
+        dtype=DTYPES,
+        shape=(1, 65_536),
     ),
     cases(
         "GRAD-1",

@@ -13,7 +13,12 @@ from conformance.suites.axes import OPERATIONS
 
 @proves(
     cases(
-        "MAG-1", operation=OPERATIONS, direction=DIRECTIONS, dtype=DTYPES, shape=(3, 769), regime=["tiny", "denormal"]
+        "MAG-1",
+        operation=OPERATIONS,
+        direction=DIRECTIONS,
+        dtype=DTYPES,
+        shape=(3, 769),
+        regime=["tiny", "denormal"],
     )
 )
 def test_small(conformance: Check, case: Assignment) -> None:
@@ -40,7 +45,12 @@ def test_large(conformance: Check, case: Assignment) -> None:
 @proves(
     cases(
         "MAG-3",
-        bugs=("pytorch/pytorch#55044", "microsoft/onnxruntime#28463", "ml-explore/mlx#2238", "tracel-ai/burn#5607"),
+        bugs=(
+            "pytorch/pytorch#55044",
+            "microsoft/onnxruntime#28463",
+            "ml-explore/mlx#2238",
+            "tracel-ai/burn#5607",
+        ),
         operation="layer_norm",
         direction=DIRECTIONS,
         dtype=["float16", "float32"],

@@ -42,14 +42,18 @@ def test_every_width(conformance: Check, case: Assignment) -> None:
 @proves(
     [
         case
-        for layouts in ((("x", "row-gap"),), (("residual", "row-gap"),), (("dy", "row-gap"),))
+        for name, operations, directions in (
+            ("x", OPERATIONS, DIRECTIONS),
+            ("residual", [FUSED], DIRECTIONS),
+            ("dy", OPERATIONS, ["backward"]),
+        )
         for case in cases(
             "MASK-2",
-            operation=[FUSED] if layouts[0][0] == "residual" else OPERATIONS,
-            direction="backward" if layouts[0][0] == "dy" else DIRECTIONS,
+            operation=operations,
+            direction=directions,
             dtype=DTYPES,
             shape=[(3, 17), (3, 769)],
-            layouts=layouts,
+            layouts=((name, "row-gap"),),
             gap=["nan", "huge"],
         )
     ]

@@ -35,7 +35,7 @@ def test_no_rows(conformance: Check, case: Assignment) -> None:
         dtype="float16",
         shape=[(rows, 32) for rows in (1, 2, 15, 17, 31, 33, 127, 129, 1023, 1025)],
     ),
-    # The count of rows alone is in question, so one narrow width and one dtype serve: 16 bits of rows overflow.
+    # The count of rows alone is in question, so one narrow width and one dtype serve.
     cases(
         "ROWS-2",
         bugs=("NVIDIA/apex#411", "ggml-org/llama.cpp#28175"),

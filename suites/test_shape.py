@@ -42,7 +42,11 @@ UNCHECKED = ("vllm-project/vllm#40629",)
     ),
     # A 0-dimensional x, and a hidden size of 0.
     cases(
-        "SHAPE-1", bugs=("tenstorrent/tt-metal#55347",), operation=OPERATIONS, shape=[(), (3, 0)], absent=("weight", "bias")
+        "SHAPE-1",
+        bugs=("tenstorrent/tt-metal#55347",),
+        operation=OPERATIONS,
+        shape=[(), (3, 0)],
+        absent=("weight", "bias"),
     ),
 )
 def test_misfits(conformance: Check, case: Assignment) -> None:

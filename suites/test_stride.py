@@ -20,7 +20,9 @@ COLUMN_STRIDES = ("unslothai/unsloth#10617", "unslothai/unsloth#10675", "ModelTC
 EXPANDED_DY = ("flagos-ai/FlagGems#1068", "Dao-AILab/quack#88")
 
 
-def _each_operand(clause: str, layout: str, bugs: tuple[str, ...], among: tuple[str, ...], **axes: object) -> list[Case]:
+def _each_operand(
+    clause: str, layout: str, bugs: tuple[str, ...], among: tuple[str, ...], **axes: object
+) -> list[Case]:
     """One operand or incoming gradient at a time in the layout, the others dense."""
     return [
         case
@@ -81,7 +83,9 @@ def test_row_stride(conformance: Check, case: Assignment) -> None:
 
 @proves(
     _each_operand("STRIDE-2", "transposed", COLUMN_STRIDES, ROWWISE, dtype="float16", shape=(5, 65)),
-    _each_operand("STRIDE-2", "every-second", COLUMN_STRIDES, EVERY, dtype=["float16", "float32"], shape=(5, 65)),
+    _each_operand(
+        "STRIDE-2", "every-second", COLUMN_STRIDES, EVERY, dtype=["float16", "float32"], shape=(5, 65)
+    ),
 )
 def test_column_stride(conformance: Check, case: Assignment) -> None:
     """A last-dimension stride other than 1 is honoured or refused."""
@@ -119,10 +123,20 @@ def test_leading_dimensions(conformance: Check, case: Assignment) -> None:
 
 @proves(
     _each_operand(
-        "STRIDE-4", "rows-expanded", COLUMN_STRIDES, ("x", "residual", "dresidual_out"), dtype="float16", shape=(5, 65)
+        "STRIDE-4",
+        "rows-expanded",
+        COLUMN_STRIDES,
+        ("x", "residual", "dresidual_out"),
+        dtype="float16",
+        shape=(5, 65),
     ),
     _each_operand(
-        "STRIDE-4", "all-expanded", ("AMD-AGI/Primus-Turbo#343",), ("weight", "bias"), dtype="float16", shape=(5, 65)
+        "STRIDE-4",
+        "all-expanded",
+        ("AMD-AGI/Primus-Turbo#343",),
+        ("weight", "bias"),
+        dtype="float16",
+        shape=(5, 65),
     ),
     _each_operand(
         "STRIDE-4",

@@ -188,11 +188,12 @@ class SimulatedDevices(TorchFunctionMode):
         for position, (name, value) in enumerate(arguments):
             for tensor in _tensors(value):
                 device = self.of(tensor)
-                if tensor.data_ptr() != 0 and device != self.current:
-                    raise ValueError(
-                        f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?): {name} "
-                        f"is on {_named(device)}, but the kernel was launched while {_named(self.current)} is current"
-                    )
+                if tensor.data_ptr() == 0 or device == self.current:
+                    continue
+                raise ValueError(
+                    f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?): {name} "
+                    f"is on {_named(device)}, and {_named(self.current)} is current"
+                )
 
     def launch(self, stock: Callable[..., Any]) -> Callable[..., Any]:
         """``GridExecutor.__call__`` with the check before it, and the mode off while the kernel runs."""

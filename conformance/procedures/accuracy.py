@@ -29,14 +29,16 @@ def drift(stage: Stage) -> None:
         Measurement(quantity="drift of y", fraction=found / allowed, ulp=found, index=(), got=found, want=0.0)
     )
     if not found <= allowed:
-        stage.judgement.breaks("ACC-4", f"y drifts by {found:.3g} ulp on average; chance allows {allowed:.3g}")
+        stage.judgement.breaks(
+            "ACC-4", f"y drifts by {found:.3g} ulp on average; chance allows {allowed:.3g}"
+        )
 
 
 def chain(stage: Stage) -> None:
     """The residual stream through 72 blocks, each with its own input.
 
-    Every block is judged on the stream that it was given. Correct rounding is deterministic, so as long as none
-    breaks its bound the stream is the reference chain's, bit for bit, and there is no error to grow.
+    Every block is judged on the stream that it was given. Correct rounding is deterministic, so as long as
+    none breaks its bound the stream is the reference chain's, bit for bit, and no error can grow.
     """
     stream: torch.Tensor | None = None
     for block in range(BLOCKS):

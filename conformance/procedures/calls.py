@@ -34,18 +34,22 @@ def _check_subset(stage: Stage, observed: Observed) -> None:
 
 
 def in_place(stage: Stage) -> None:
-    """The in-place call equals the out-of-place call bit for bit, and the declared tensors are what changed."""
+    """The in-place call equals the out-of-place call bit for bit, in the declared tensors."""
     apart = stage.forward(stage.prepare())
     props = stage.prepare()
-    declared = {name: operand for name, operand in stage.contract.in_place.items() if operand in props.operands}
+    declared = {
+        name: operand for name, operand in stage.contract.in_place.items() if operand in props.operands
+    }
     for operand in declared.values():
         props.operands[operand].writable = True
     together = stage.forward(props, stage.kernel.call_in_place)
     for name, output in together.outputs.items():
         if not same_bits(output, apart.outputs[name]):
-            stage.judgement.breaks("ALIAS-2", f"{name} of the in-place call differs from the out-of-place call")
-        operand = declared.get(name)
-        if operand and not _occupies(output, props.operands[operand].view):
+            stage.judgement.breaks(
+                "ALIAS-2", f"{name} of the in-place call differs from the out-of-place call"
+            )
+    for name, operand in declared.items():
+        if not _occupies(together.outputs[name], props.operands[operand].view):
             stage.judgement.breaks("ALIAS-2", f"{name} is not in {operand}, which the contract declares")
     stage.judge(props, together)
 
@@ -68,12 +72,17 @@ def separate_storage(stage: Stage) -> None:
     """Outputs and gradients share no storage with inputs or with each other, unless declared."""
     props = stage.prepare()
     observed = stage.run(props)
-    returned = {**observed.outputs, **{name: each for name, each in observed.gradients.items() if each is not None}}
+    returned = {
+        **observed.outputs,
+        **{name: each for name, each in observed.gradients.items() if each is not None},
+    }
     given = {name: each.view for name, each in (*props.operands.items(), *props.upstream.items())}
     names = list(returned)
     for position, name in enumerate(names):
         for other in (*given, *names[:position]):
-            if _overlap(returned[name], given.get(other, returned.get(other))) and not _declared(stage, name, other):
+            if _overlap(returned[name], given.get(other, returned.get(other))) and not _declared(
+                stage, name, other
+            ):
                 stage.judgement.breaks("ALIAS-4", f"{name} shares its storage with {other}")
     stage.judge(props, observed)
 

@@ -27,12 +27,16 @@ def backward_twice(stage: Stage) -> None:
         # A gradient that took dy's place, as declared, goes when dy is used again.
         now = first[name]
         if name not in stage.contract.in_place and now is not None and not same_bits(now, gradient):
-            stage.judgement.breaks("GRAD-4", f"the second backward changed the {name} that the first returned")
+            stage.judgement.breaks(
+                "GRAD-4", f"the second backward changed the {name} that the first returned"
+            )
     stage.judge(props, observed)
 
 
 def _copies(observed: Observed) -> dict[str, torch.Tensor]:
-    return {name: each.detach().cpu().clone() for name, each in observed.gradients.items() if each is not None}
+    return {
+        name: each.detach().cpu().clone() for name, each in observed.gradients.items() if each is not None
+    }
 
 
 def _compare(stage: Stage, kept: dict[str, torch.Tensor], observed: Observed, clause: str, what: str) -> None:
@@ -58,10 +62,10 @@ def checkpoint(stage: Stage) -> None:
 def double_backward(stage: Stage) -> None:
     """Differentiating dx is right or refused; a constant would be silently wrong.
 
-    The derivative of ``sum(dx · v)`` along ``v`` is compared with a central difference of dx, so that no second
-    reference is needed (the second derivative of ``sum(y · dy)`` is symmetric). With a step of 2^-8 the
-    difference is off by some 2^-16 and by 2^8 · 2^-24 from rounding, far below the 1 % that is granted; a
-    constant is off by all of it.
+    The derivative of ``sum(dx · v)`` along ``v`` is compared with a central difference of dx, so that no
+    second reference is needed (the second derivative of ``sum(y · dy)`` is symmetric). With a step of 2^-8
+    the difference is off by some 2^-16 and by 2^8 · 2^-24 from rounding, far below the 1 % that is granted;
+    a constant is off by all of it.
     """
     props = stage.prepare()
     observed = stage.forward(props)
@@ -76,7 +80,9 @@ def double_backward(stage: Stage) -> None:
     expected = (ahead - behind) / (2 * step)
     off = float((second - expected).abs().max() / expected.abs().max())
     if not off < 0.01:
-        raise Broken("GRAD-5", f"double backward is off by {off:.3g} of the largest element, and was not refused")
+        raise Broken(
+            "GRAD-5", f"double backward is off by {off:.3g} of the largest element, and was not refused"
+        )
 
 
 def _incoming(stage: Stage) -> list[torch.Tensor]:

@@ -45,7 +45,9 @@ def _on(stage: Stage, index: int) -> None:
     after = torch.cuda.current_device()
     if after != before:
         torch.cuda.set_device(before)
-        stage.judgement.breaks("DEVICE-1", f"device {before} was current before the call, device {after} is after it")
+        stage.judgement.breaks(
+            "DEVICE-1", f"device {before} was current before the call, device {after} is after it"
+        )
     _check_placement(stage, props, observed)
     stage.judge(props, observed)
     stage.props.clear()
@@ -55,7 +57,9 @@ def _check_placement(stage: Stage, props: Props, observed: Observed) -> None:
     expected = props.operands["x"].view.device
     for name, tensor in (*observed.outputs.items(), *observed.gradients.items()):
         if tensor is not None and tensor.device != expected:
-            stage.judgement.breaks("DEVICE-1", f"{name} is on {tensor.device}, its operands are on {expected}")
+            stage.judgement.breaks(
+                "DEVICE-1", f"{name} is on {tensor.device}, its operands are on {expected}"
+            )
 
 
 def mixed_devices(stage: Stage) -> None:
@@ -65,7 +69,7 @@ def mixed_devices(stage: Stage) -> None:
 
 
 def side_stream(stage: Stage) -> None:
-    """On a side stream on which ``x`` arrives late: a launch on another stream reads what is not there yet."""
+    """On a side stream where ``x`` arrives late: a launch on another stream reads what is not there yet."""
     _need_gpu(stage)
     props = stage.prepare()
     x = props.operands["x"].view

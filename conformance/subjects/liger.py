@@ -1,8 +1,8 @@
 """Liger-Kernel: its norm functions as they are called by default.
 
-Conventions are those of its docstrings and signatures (0.8.5): ``llama`` casting; the norm of fused add reads the
-sum as it is stored; backward writes ``dX`` into ``dY`` unless told otherwise; operands are made contiguous;
-rows up to 65 536 columns.
+Conventions are those of its docstrings and signatures (0.8.5): ``llama`` casting; the norm of fused add
+reads the sum as it is stored; backward writes ``dX`` into ``dY`` unless told otherwise; operands are made
+contiguous; rows up to 65 536 columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def subject() -> Subject:
         name="liger",
         version=version("liger-kernel"),
         kernels={
-            "layer_norm": Kernel(call=_layer_norm, contract=_contract(optional_weight=False, optional_bias=False)),
+            "layer_norm": Kernel(
+                call=_layer_norm, contract=_contract(optional_weight=False, optional_bias=False)
+            ),
             "rms_norm": Kernel(call=_rms_norm, contract=_contract(rounding="llama", in_place=in_place)),
             "fused_add_rms_norm": Kernel(
                 call=_fused_add_rms_norm,

@@ -86,7 +86,7 @@ def test_a_launch_without_a_guard_faults(devices: SimulatedDevices) -> None:
     x, weight = _operands(1)
     out = torch.zeros_like(x)
     with pytest.raises(
-        ValueError, match=r"\(at 0\) cannot be accessed.*x_ptr is on cuda:1.*cuda:0 is current"
+        ValueError, match=r"\(at 0\) cannot be accessed.*x_ptr is on cuda:1, and cuda:0 is current"
     ):
         _launch(x, weight, out)
     assert out.tolist() == [0.0] * 5
