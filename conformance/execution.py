@@ -115,7 +115,7 @@ def _returned(stage: Stage, blank: Result, warned: list[str]) -> Result:
         return replace(blank, verdict="pass", message=judgement.message)
     if judgement.broken:
         return replace(blank, verdict="fail", message=judgement.message, broken=judgement.broken)
-    return replace(blank, verdict="pass")
+    return replace(blank, verdict="pass", message=stage.note)
 
 
 def _raised(stage: Stage, blank: Result, error: Exception) -> Result:

@@ -108,7 +108,7 @@ class Guarded:
             return []
         changed = self._changed(after)
         inside = np.zeros(len(changed), dtype=bool)
-        inside[_addresses(self.view)] = True
+        inside[_addresses(self.view) - self.base.storage_offset()] = True
         found = []
         if (changed & ~inside).any():
             found.append(Violation("MASK-3", self._describe("wrote outside", changed & ~inside)))
@@ -122,10 +122,38 @@ class Guarded:
         return different.reshape(-1, size).any(axis=1)
 
     def _describe(self, what: str, where: Any) -> str:
-        first = int(np.flatnonzero(where)[0]) - self.view.storage_offset()
+        first = int(np.flatnonzero(where)[0]) + self.base.storage_offset() - self.view.storage_offset()
         return (
             f"{what} {self.name}: {int(where.sum())} element(s), the first at element {first} from its start"
         )
+
+
+@dataclass
+class FarApart:
+    """A view whose rows lie so far apart that its buffer is left untouched but for a window around each row."""
+
+    name: str
+    base: torch.Tensor
+    view: torch.Tensor
+    windows: list[Guarded]
+    writable: bool = False
+
+    def refill(self, values: torch.Tensor) -> None:
+        """Put other values into the view."""
+        for window, row in zip(self.windows, values, strict=True):
+            window.refill(row)
+
+    def restore(self) -> None:
+        """Bring back what a declared in-place write has overwritten, for another call."""
+        for window in self.windows:
+            window.writable = self.writable
+            window.restore()
+
+    def violations(self) -> list[Violation]:
+        """What the call changed within the windows and should not have."""
+        for window in self.windows:
+            window.writable = self.writable
+        return [violation for window in self.windows for violation in window.violations()]
 
 
 def _addresses(view: torch.Tensor) -> Any:
@@ -144,7 +172,7 @@ def guard_length(shape: tuple[int, ...], rows: int = 1) -> int:
 
 def place(
     name: str, values: torch.Tensor, layout: str, device: torch.device, *, fill: str = "nan", rows: int = 1
-) -> Guarded:
+) -> Guarded | FarApart:
     """Lay a CPU tensor out on `device` between guard bands.
 
     `rows` widens the bands for operands that a kernel may wrongly index by row.
@@ -152,6 +180,8 @@ def place(
     shape = tuple(values.shape)
     placement: Placement = LAYOUTS[layout](shape)
     guard = guard_length(shape, rows)
+    if placement.length * values.element_size() > GUARDED_BYTES:
+        return _place_far(name, values, placement, guard, device)
     before = pattern(guard + placement.length + guard, values.dtype, fill)
     view = before.as_strided(shape, placement.strides, guard + placement.offset)
     # Where a stride is 0 all elements are one; torch refuses to write it twice.
@@ -159,6 +189,23 @@ def place(
     view[once] = values[once]
     base = before.to(device, copy=True)
     return Guarded(name, base, base.as_strided(shape, placement.strides, guard + placement.offset), before)
+
+
+def _place_far(
+    name: str, values: torch.Tensor, placement: Placement, guard: int, device: torch.device
+) -> FarApart:
+    """Lay rows out in a buffer that nothing else touches: on the CPU it takes no memory between them."""
+    base = torch.empty(guard + placement.length + guard, dtype=values.dtype, device=device)
+    view = base.as_strided(tuple(values.shape), placement.strides, guard)
+    windows = []
+    for index, row in enumerate(values):
+        start = index * placement.strides[0]
+        window = base[start : start + guard + len(row) + guard]
+        before = pattern(len(window), values.dtype)
+        before[guard : guard + len(row)] = row
+        window.copy_(before)
+        windows.append(Guarded(f"row {index} of {name}", window, view[index], before))
+    return FarApart(name, base, view, windows)
 
 
 @dataclass

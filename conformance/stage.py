@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from conformance.backends.protocol import Backend
+from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.clause import Level
 from conformance.inputs import collapse
@@ -28,8 +29,11 @@ from conformance.judge import Judgement
 from conformance.judge import judge_gradients
 from conformance.judge import judge_outputs
 from conformance.judge import judge_statistics
+from conformance.layouts import LAYOUTS
+from conformance.memory import FarApart
 from conformance.memory import Guarded
 from conformance.memory import GuardedAllocations
+from conformance.memory import GUARDED_BYTES
 from conformance.memory import as_bytes
 from conformance.memory import place
 from conformance.reports.result import Measurement
@@ -68,8 +72,8 @@ class Props:
     """Operands and incoming gradients of one call, on the device, between guard bands."""
 
     case: Case
-    operands: dict[str, Guarded]
-    upstream: dict[str, Guarded]
+    operands: dict[str, Guarded | FarApart]
+    upstream: dict[str, Guarded | FarApart]
     #: The very values on the device, float64.
     exact: dict[str, Any]
 
@@ -82,7 +86,7 @@ class Props:
         self.operands[name].refill(values)
         self.exact[name] = exact(values)
 
-    def everything(self) -> Iterable[Guarded]:
+    def everything(self) -> Iterable[Guarded | FarApart]:
         """All guarded tensors."""
         return (*self.operands.values(), *self.upstream.values())
 
@@ -117,6 +121,8 @@ class Stage:
     judgement: Judgement = field(default_factory=Judgement)
     digest: Any = field(default_factory=hashlib.sha256)
     props: list[Props] = field(default_factory=list)
+    #: What is worth reporting of a pass.
+    note: str = ""
 
     @property
     def contract(self) -> Contract:
@@ -144,13 +150,20 @@ class Stage:
         self.props.append(props)
         return props
 
-    def _place(self, case: Case, name: str, rows: int) -> Guarded:
+    def _place(self, case: Case, name: str, rows: int) -> Guarded | FarApart:
         values = tensor_of(case, name)
         self.digest.update(as_bytes(values.reshape(-1)).numpy().tobytes())
+        self._need_memory(case, name, values)
         index = case.device_of(name)
         device = torch.device("cpu") if index < 0 else self.backend.device(index)
         spread = rows if name in ("weight", "bias") else 1
         return place(name, values, case.layout_of(name), device, fill=case.gap, rows=spread)
+
+    def _need_memory(self, case: Case, name: str, values: torch.Tensor) -> None:
+        """Leave a case out whose buffers do not fit: each operand and result may be one of them."""
+        needed = LAYOUTS[case.layout_of(name)](tuple(values.shape)).length * values.element_size()
+        if needed > GUARDED_BYTES and needed > self.backend.free_memory():
+            raise BackendUnavailable(f"{name} needs {needed / 2**30:.1f} GiB, and less is free")
 
     def _place_shared(self, case: Case) -> dict[str, Guarded]:
         """Let ``residual`` be ``x`` itself, or lie one row before it in the same buffer."""
