@@ -96,6 +96,8 @@ def _play(stage: Stage, blank: Result) -> Result:
         stage.judgement.breaks(broken.clause, str(broken))
     # A fault of the suite's own must not end the run, nor be charged to the kernel.
     except Exception as error:  # noqa: BLE001
+        if _FAULT.search(str(error)):
+            return _raised(stage, blank, error)
         where = traceback.extract_tb(error.__traceback__)[-1]
         message = f"the suite itself failed at {Path(where.filename).name}:{where.lineno}: {describe(error)}"
         return replace(blank, verdict="toolchain", message=message)
@@ -107,7 +109,7 @@ def _returned(stage: Stage, blank: Result, warned: list[str]) -> Result:
     """The verdict on a call that came back."""
     judgement, clause = stage.judgement, stage.case.clause
     if stage.level is Level.MUST_REFUSE:
-        about_eps = [text for text in warned if "eps" in text.lower()]
+        about_eps = [text for text in warned if re.search(r"\beps(ilon)?\b", text, re.IGNORECASE)]
         if clause == "EPS-3" and about_eps and not judgement.broken:
             return replace(blank, verdict="pass", message=f"warned: {about_eps[0]}")
         judgement.breaks(clause, "computed silently what must be refused")

@@ -31,6 +31,8 @@ _NAN: Mapping[torch.dtype, int] = {
     torch.float32: 0x7FC0_0000,
     torch.float64: 0x7FF8_0000_0000_0000,
 }
+#: With the sign bit: an output that was never written is told from a gap that was read.
+_POISON_SIGN: Mapping[torch.dtype, int] = {dtype: 1 << (8 * dtype.itemsize - 1) for dtype in _NAN}
 _HUGE: Mapping[torch.dtype, int] = {
     torch.float16: 0x7B00,
     torch.bfloat16: 0x7F00,
@@ -42,14 +44,16 @@ _PERIOD = 61
 
 
 def pattern(length: int, dtype: torch.dtype, fill: str = "nan", start: int = 0) -> torch.Tensor:
-    """`length` elements of a CPU tensor, each NaN (or huge), each with its position in the low bits.
+    """`length` elements of a CPU tensor, each with its position in the low bits.
 
-    Types that have no NaN get the bytes 0x50 + position. `start` is the position of the first element.
+    `fill` says what they are: ``nan``; ``poison``, the NaN of what was never written; ``huge``. Types that
+    have no NaN get the bytes 0x50 + position. `start` is the position of the first element.
     """
     position = 1 + np.arange(start, start + length) % _PERIOD
     if dtype in _NAN:
-        base = (_HUGE if fill == "huge" else _NAN)[dtype]
-        bits = (position + base).astype(f"uint{8 * dtype.itemsize}")
+        sign = _POISON_SIGN[dtype] if fill == "poison" else 0
+        base = np.uint64(_HUGE[dtype] if fill == "huge" else _NAN[dtype] + sign)
+        bits = (position.astype(np.uint64) + base).astype(f"uint{8 * dtype.itemsize}")
         return torch.from_numpy(bits.view(np.uint8)).view(dtype)
     if dtype == torch.bool:
         return torch.from_numpy(position % 2 == 0)
@@ -218,7 +222,7 @@ class _Block:
         """A write into one of the bands."""
         length, guard = self.base.numel(), self.guard
         for side, start in (("before", 0), ("after", length - guard)):
-            expected = pattern(guard, self.base.dtype, start=start)
+            expected = pattern(guard, self.base.dtype, "poison", start)
             band = self.base[start : start + guard].cpu()
             if not torch.equal(as_bytes(band), as_bytes(expected)):
                 shape = "x".join(map(str, self.view.shape)) or "scalar"
@@ -257,7 +261,7 @@ class GuardedAllocations(TorchDispatchMode):
         span = 1 + sum(
             (size - 1) * stride for size, stride in zip(result.shape, result.stride(), strict=True)
         )
-        base = pattern(guard + span + guard, result.dtype).to(result.device)
+        base = pattern(guard + span + guard, result.dtype, "poison").to(result.device)
         view = base.as_strided(result.shape, result.stride(), guard)
         if initialised:
             view.copy_(result)
@@ -272,14 +276,27 @@ class GuardedAllocations(TorchDispatchMode):
 
 _UNINITIALISED = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"})
 _INITIALISED = frozenset(
-    {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
+    {
+        "clone",
+        "_to_copy",
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "new_ones",
+        "full",
+        "full_like",
+        "new_full",
+    }
 )
 
 
 def is_poison(tensor: torch.Tensor) -> torch.Tensor:
-    """Where a CPU tensor still holds the NaN pattern, that is, was never written."""
+    """Where a CPU tensor still holds the pattern of what was never written."""
     if tensor.dtype not in _NAN:
         return torch.zeros(tensor.shape, dtype=torch.bool)
     integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
-    payload = tensor.contiguous().view(integer) - _NAN[tensor.dtype]
+    # The sign bit makes the pattern a negative integer, as torch has no unsigned arithmetic.
+    payload = tensor.contiguous().view(integer) - (_NAN[tensor.dtype] - _POISON_SIGN[tensor.dtype])
     return (payload >= 1) & (payload <= _PERIOD)

@@ -54,6 +54,8 @@ def subjects_code() -> Iterator[None]:
     """Everything that runs the subject's code runs in here."""
     try:
         yield
+    except Broken:
+        raise
     # Whatever a kernel raises is an observation about it.
     except Exception as error:
         raise SubjectRaised(error) from error
@@ -264,9 +266,18 @@ class Stage:
         if observed.outputs:
             judge_outputs(self.judgement, props.case, self.contract, props.exact, observed.outputs)
         if observed.gradients:
+            self._check_presence(props.case, observed)
             judge_gradients(self.judgement, props.case, self.contract, props.exact, observed.gradients)
         if observed.statistics:
             judge_statistics(self.judgement, props.case, self.contract, props.exact, observed.statistics)
+
+    def _check_presence(self, case: Case, observed: Observed) -> None:
+        """Every gradient that was asked for is there; autograd itself drops what was not."""
+        # residual_out does not depend on weight: there, autograd itself says None for zero.
+        reached = case.operands if case.upstream != ("residual_out",) else case.op.rowwise
+        for name in case.wanted or case.operands:
+            if name in reached and observed.gradients[f"d{name}"] is None:
+                self.judgement.breaks("GRAD-3", f"d{name} was asked for and is None")
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

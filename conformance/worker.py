@@ -102,12 +102,13 @@ class Worker:
                 # The device's context is lost; the next case gets a fresh process.
                 self.stop(kill=True)
             return result
-        except WorkerDied as death:
+        except (WorkerDied, WorkerRefused) as death:
             blank = blank_result(case, self.greeting["subject"]["name"], evidence, case.level)
             return Result(
                 **{
                     **vars(blank),
-                    "verdict": death.verdict,
+                    # A subject that cannot be started again ended itself for good.
+                    "verdict": getattr(death, "verdict", "crash"),
                     "broken": case.clause,
                     "message": str(death),
                     "seconds": round(time.perf_counter() - started, 4),
