@@ -26,6 +26,7 @@ from conformance.case import Case
 from conformance.case import parse_case
 from conformance.clause import Level
 from conformance.expectation import expectation
+from conformance.fresh import FreshProcesses
 from conformance.reports.result import Result
 from conformance.reports.result import SubjectRecord
 from conformance.subject import Subject
@@ -41,18 +42,24 @@ _FAULT = re.compile(
 )
 
 
-def execute(case: Case, subject: Subject, backend: Backend) -> Result:
-    """Run one case and judge it. Never raises for what the subject does."""
+def execute(case: Case, subject: Subject, backend: Backend, fresh: FreshProcesses | None = None) -> Result:
+    """Run one case and judge it. Never raises for what the subject does.
+
+    `fresh` is needed by the STATE clauses alone.
+    """
     started = time.perf_counter()
     kernel = subject.kernels.get(case.operation)
     expected = expectation(case, kernel)
     blank = blank_result(case, subject.name, backend.evidence, expected.level)
     if kernel is None or expected.unsupported:
         return replace(blank, verdict="unsupported", message=expected.unsupported)
+    if case.option("needs") == "device" and backend.evidence != "device":
+        message = f"shown on a GPU only, not on backend {backend.name}"
+        return replace(blank, verdict="not-run", evidence="not run", message=message)
     # Imported here: the parent lists and stores cases without torch.
     from conformance.stage import Stage
 
-    stage = Stage(case, kernel, backend, expected.level)
+    stage = Stage(case, kernel, backend, expected.level, fresh=fresh)
     result = _play(stage, blank)
     return replace(
         result,
@@ -162,15 +169,28 @@ class Session:
     def __init__(self, backend: Backend, subject: Subject) -> None:
         self.backend = backend
         self.subject = subject
+        # Before anything is called: greet() runs the canaries, and on a GPU starts CUDA. Imported first, so that
+        # not every fresh process imports it again.
+        import conformance.procedures
+
+        self.fresh = FreshProcesses(self._digests)
+
+    def _digests(self, case: Case) -> dict[str, str]:
+        """In a fresh process: what one call gives."""
+        from conformance.procedures.state import digests
+        from conformance.stage import Stage
+
+        stage = Stage(case, self.subject.kernels[case.operation], self.backend, case.level)
+        return digests(stage.run(stage.prepare()))
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one request of the parent's."""
         case = replace(parse_case(request["case"]), bugs=tuple(request.get("bugs", ())))
         if request["do"] == "run":
-            return execute(case, self.subject, self.backend).to_json()
+            return execute(case, self.subject, self.backend, self.fresh).to_json()
         from conformance.shrink import shrink
 
-        smallest = shrink(case, lambda smaller: execute(smaller, self.subject, self.backend))
+        smallest = shrink(case, lambda smaller: execute(smaller, self.subject, self.backend, self.fresh))
         return {"smallest": asdict(smallest) if smallest else None}
 
 

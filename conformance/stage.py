@@ -23,6 +23,7 @@ from conformance.backends.protocol import Backend
 from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.clause import Level
+from conformance.fresh import FreshProcesses
 from conformance.inputs import collapse
 from conformance.inputs import operand_values
 from conformance.judge import Judgement
@@ -125,6 +126,8 @@ class Stage:
     props: list[Props] = field(default_factory=list)
     #: What is worth reporting of a pass.
     note: str = ""
+    #: Where a call can be compared with one in a process that has called nothing yet.
+    fresh: FreshProcesses | None = None
 
     @property
     def contract(self) -> Contract:

@@ -188,6 +188,8 @@ def _environment(devices: Sequence[int] | None) -> dict[str, str]:
     the cases that need two.
     """
     environment = dict(os.environ)
+    # torch then counts GPUs without starting CUDA, which the fork for fresh processes would not survive.
+    environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     if devices:
         for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
             visible = [each for each in environment.get(variable, "").split(",") if each]

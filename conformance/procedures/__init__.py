@@ -13,6 +13,7 @@ from conformance.procedures import invariance
 from conformance.procedures import offsets
 from conformance.procedures import placement
 from conformance.procedures import sequences
+from conformance.procedures import state
 
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ PROCEDURES: dict[str, Callable[[Stage], None]] = {
     "other-rows": invariance.other_rows,
     "one-bad-element": invariance.one_bad_element,
     "dense-past-31-bits": offsets.dense_past_31_bits,
+    "sequence": state.sequence,
     "graph": graphs.graph,
     "compiled": graphs.compiled,
     "other-device": placement.other_device,

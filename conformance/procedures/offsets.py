@@ -47,7 +47,9 @@ def _repeat(tensor: torch.Tensor, times: int) -> torch.Tensor:
 def _need_memory(stage: Stage, elements: int) -> None:
     """Operands, outputs and gradients: seven tensors of the full size for fused add."""
     if stage.backend.evidence != "device":
-        raise BackendUnavailable(f"two thousand million elements take too long on backend {stage.backend.name}")
+        raise BackendUnavailable(
+            f"two thousand million elements take too long on backend {stage.backend.name}"
+        )
     needed, free = 7 * 2 * elements, stage.backend.free_memory()
     if needed > free:
         raise BackendUnavailable(f"this needs {needed / 2**30:.0f} GiB, and {free / 2**30:.0f} GiB are free")
