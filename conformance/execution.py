@@ -169,10 +169,7 @@ class Session:
     def __init__(self, backend: Backend, subject: Subject) -> None:
         self.backend = backend
         self.subject = subject
-        # Before anything is called: greet() runs the canaries, and on a GPU starts CUDA. Imported first, so that
-        # not every fresh process imports it again.
-        import conformance.procedures
-
+        # Before anything is called: greet() runs the canaries, and on a GPU starts CUDA.
         self.fresh = FreshProcesses(self._digests)
 
     def _digests(self, case: Case) -> dict[str, str]:

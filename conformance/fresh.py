@@ -1,7 +1,7 @@
 """Fresh processes: what a call gives in a process in which nothing was called before.
 
-A new interpreter takes seconds to import torch and Triton, too long for every step of every sequence. So a worker
-forks once, when the subject is loaded and nothing has been called; that process forks again for every
+A new interpreter takes seconds to import torch and Triton, too long for every step of every sequence. So a
+worker forks once, when the subject is loaded and nothing has been called; that process forks again for every
 question and does nothing else itself. CUDA does not survive a fork, so neither may have started it.
 """
 
@@ -21,8 +21,8 @@ from conformance.case import Case
 from conformance.case import parse_case
 
 
-#: What torch and Triton import with the first call: seconds, once here instead of once in every process.
-_IMPORTED_LATE = ("torch._dynamo", "triton.compiler.code_generator")
+#: What the first call imports: seconds, once here instead of once in every process.
+_IMPORTED_LATE = ("conformance.procedures", "torch._dynamo", "triton.compiler.code_generator")
 
 Play = Callable[[Case], Mapping[str, str]]
 

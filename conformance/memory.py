@@ -134,7 +134,7 @@ class Guarded:
 
 @dataclass
 class FarApart:
-    """A view whose rows lie so far apart that its buffer is left untouched but for a window around each row."""
+    """A view whose rows lie far apart; its buffer is left untouched but for a window around each."""
 
     name: str
     base: torch.Tensor
@@ -176,7 +176,7 @@ def guard_length(shape: tuple[int, ...], rows: int = 1) -> int:
 
 def place(
     name: str, values: torch.Tensor, layout: str, device: torch.device, *, fill: str = "nan", rows: int = 1
-) -> Guarded | FarApart:
+) -> Guarded:
     """Lay a CPU tensor out on `device` between guard bands.
 
     `rows` widens the bands for operands that a kernel may wrongly index by row.
@@ -184,8 +184,6 @@ def place(
     shape = tuple(values.shape)
     placement: Placement = LAYOUTS[layout](shape)
     guard = guard_length(shape, rows)
-    if placement.length * values.element_size() > GUARDED_BYTES:
-        return _place_far(name, values, placement, guard, device)
     before = pattern(guard + placement.length + guard, values.dtype, fill)
     view = before.as_strided(shape, placement.strides, guard + placement.offset)
     # Where a stride is 0 all elements are one; torch refuses to write it twice.
@@ -195,10 +193,14 @@ def place(
     return Guarded(name, base, base.as_strided(shape, placement.strides, guard + placement.offset), before)
 
 
-def _place_far(
-    name: str, values: torch.Tensor, placement: Placement, guard: int, device: torch.device
-) -> FarApart:
+def buffer_bytes(values: torch.Tensor, layout: str) -> int:
+    """Size of the buffer that a layout needs, its guard bands aside."""
+    return LAYOUTS[layout](tuple(values.shape)).length * values.element_size()
+
+
+def place_far(name: str, values: torch.Tensor, layout: str, device: torch.device) -> FarApart:
     """Lay rows out in a buffer that nothing else touches: on the CPU it takes no memory between them."""
+    placement, guard = LAYOUTS[layout](tuple(values.shape)), guard_length(tuple(values.shape))
     base = torch.empty(guard + placement.length + guard, dtype=values.dtype, device=device)
     view = base.as_strided(tuple(values.shape), placement.strides, guard)
     windows = []

@@ -199,7 +199,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     """Run the catalogue subject by subject: each has a process of its own.
 
-    ``pytest --backend=rocm`` and no more means the installed catalogue, unless the folder has cases of its own.
+    ``pytest --backend=rocm`` and no more means the installed catalogue, unless the folder has its own cases.
     """
     config = session.config
     if _REFUSAL in config.stash:

@@ -30,13 +30,14 @@ from conformance.judge import Judgement
 from conformance.judge import judge_gradients
 from conformance.judge import judge_outputs
 from conformance.judge import judge_statistics
-from conformance.layouts import LAYOUTS
+from conformance.memory import GUARDED_BYTES
 from conformance.memory import FarApart
 from conformance.memory import Guarded
 from conformance.memory import GuardedAllocations
-from conformance.memory import GUARDED_BYTES
 from conformance.memory import as_bytes
+from conformance.memory import buffer_bytes
 from conformance.memory import place
+from conformance.memory import place_far
 from conformance.reports.result import Measurement
 from conformance.subject import Contract
 from conformance.subject import Kernel
@@ -158,17 +159,15 @@ class Stage:
     def _place(self, case: Case, name: str, rows: int) -> Guarded | FarApart:
         values = tensor_of(case, name)
         self.digest.update(as_bytes(values.reshape(-1)).numpy().tobytes())
-        self._need_memory(case, name, values)
-        index = case.device_of(name)
+        index, layout = case.device_of(name), case.layout_of(name)
         device = torch.device("cpu") if index < 0 else self.backend.device(index)
+        needed = buffer_bytes(values, layout)
+        if needed > GUARDED_BYTES:
+            if needed > self.backend.free_memory():
+                raise BackendUnavailable(f"{name} needs {needed / 2**30:.1f} GiB, and less is free")
+            return place_far(name, values, layout, device)
         spread = rows if name in ("weight", "bias") else 1
-        return place(name, values, case.layout_of(name), device, fill=case.gap, rows=spread)
-
-    def _need_memory(self, case: Case, name: str, values: torch.Tensor) -> None:
-        """Leave a case out whose buffers do not fit: each operand and result may be one of them."""
-        needed = LAYOUTS[case.layout_of(name)](tuple(values.shape)).length * values.element_size()
-        if needed > GUARDED_BYTES and needed > self.backend.free_memory():
-            raise BackendUnavailable(f"{name} needs {needed / 2**30:.1f} GiB, and less is free")
+        return place(name, values, layout, device, fill=case.gap, rows=spread)
 
     def _place_shared(self, case: Case) -> dict[str, Guarded]:
         """Let ``residual`` be ``x`` itself, or lie one row before it in the same buffer."""

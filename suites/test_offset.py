@@ -12,7 +12,7 @@ from conformance.suites.axes import OPERATIONS
 
 
 def _each_operand(clause: str, layout: str, bugs: tuple[str, ...]) -> list[Case]:
-    """One row-shaped operand or incoming gradient at a time with far rows; the buffer between is never touched."""
+    """One row-shaped operand or incoming gradient at a time with far rows."""
     return [
         case
         for operation in OPERATIONS

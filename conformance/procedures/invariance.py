@@ -13,8 +13,8 @@ from conformance.stage import Props
 from conformance.stage import Stage
 
 
-#: Runs that must agree; sums that race have shown it in one run of 100 (tritonbench pull 1266). The interpreter
-#: has one program at a time: there a few runs find a counter or a seed, and more find no race.
+#: Runs that must agree; sums that race have shown it in one run of 100 (tritonbench pull 1266). The
+#: interpreter has one program at a time: there a few runs find a counter or a seed, and more find no race.
 RUNS, INTERPRETED_RUNS = 100, 5
 #: Rows of the batch, and how many of them are taken for smaller ones: vllm#48271 changes its block at 256.
 BATCH, SMALLER = 4096, (1, 255)
@@ -63,7 +63,7 @@ def _first_rows(stage: Stage, whole: Props, rows: int) -> Props:
 
 
 def one_bad_element(stage: Stage) -> None:
-    """A NaN or an infinity in row 1: that row is non-finite where the reference is, the others keep their bits."""
+    """A NaN or an infinity in row 1: non-finite there where the reference is, the same bits elsewhere."""
     clean, dirty = stage.prepare(), stage.prepare()
     kept = _copies(stage.run(clean))
     x = dirty.operands["x"].view.clone()

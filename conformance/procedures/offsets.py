@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from conformance.backends.protocol import BackendUnavailable
@@ -68,6 +66,6 @@ def _compare(stage: Stage, tile: Props, found: dict[str, torch.Tensor]) -> None:
             part = tensor.detach()[start : start + TILE * 64].double().view(-1, TILE, want.shape[-1])
             wrong = ~((part - want).abs() <= bound)
             if bool(wrong.any()):
-                row = start + int(math.floor(int(wrong.flatten().nonzero()[0]) / want.shape[-1]))
+                row = start + int(wrong.flatten().nonzero()[0]) // want.shape[-1]
                 stage.judgement.breaks(stage.case.clause, f"{name} is out of bound from row {row} on")
                 break
