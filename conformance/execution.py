@@ -160,16 +160,25 @@ class Session:
     def __init__(self, backend: Backend, subject: Subject) -> None:
         self.backend = backend
         self.subject = subject
+        self._others: dict[str, Subject] = {}
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one request of the parent's."""
         case = replace(parse_case(request["case"]), bugs=tuple(request.get("bugs", ())))
         if request["do"] == "run":
-            return execute(case, self.subject, self.backend).to_json()
+            return execute(case, self._subject(request.get("subject", "")), self.backend).to_json()
         from conformance.shrink import shrink
 
         smallest = shrink(case, lambda smaller: execute(smaller, self.subject, self.backend))
         return {"smallest": asdict(smallest) if smallest else None}
+
+    def _subject(self, spec: str) -> Subject:
+        """The worker's own subject, or the one that the request names: the self-test has many small ones."""
+        from conformance.loading import load_subject
+
+        if spec and spec not in self._others:
+            self._others[spec] = load_subject(spec)
+        return self._others[spec] if spec else self.subject
 
 
 def greet(backend: Backend, subject: Subject, spec: str, *, canaries: bool) -> dict[str, Any]:
