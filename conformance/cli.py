@@ -186,7 +186,8 @@ def _selftest(options: argparse.Namespace) -> int:
         faults, good = selftest.choose(options.kernel)
     except KeyError as unknown:
         raise UsageError(f"no kernel of the self-test is called {unknown.args[0]}") from unknown
-    outcomes = selftest.Trials(options.backend, options.jobs).run(faults, good)
+    trials = selftest.Trials(options.backend, options.jobs)
+    outcomes = trials.run(faults, good, lambda each: print(each.verdict, each.name, file=sys.stderr))
     print(selftest.report(outcomes))
     return 0 if selftest.stands(outcomes) else 1
 

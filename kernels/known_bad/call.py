@@ -62,7 +62,8 @@ FAULTS = (
     ),
 )  # fmt: skip
 
-_OPERANDS: Mapping[str, tuple[str, ...]] = {
+#: Tensors of each operation in call order.
+OPERANDS: Mapping[str, tuple[str, ...]] = {
     LAYER_NORM: ("x", "weight", "bias"),
     RMS_NORM: ("x", "weight"),
     FUSED: ("x", "residual", "weight"),
@@ -98,7 +99,7 @@ class Call:
 
     def _run(self, arguments: tuple[Any, ...], *, in_place: bool = False) -> tuple[Any, ...]:
         *tensors, eps = arguments
-        operands = self._accepted(dict(zip(_OPERANDS[self.operation], tensors, strict=True)))
+        operands = self._accepted(dict(zip(OPERANDS[self.operation], tensors, strict=True)))
         x = operands["x"]
         assert x is not None, "every operation has x"
         others = {name: each for name, each in operands.items() if name != "x"}

@@ -45,9 +45,11 @@ FAULTS = (
     ),
 )  # fmt: skip
 
-#: Elements of a tile of short rows. It is small, so that rows beyond the last stay near the tensor.
-TILE_ELEMENTS = 256
+#: Elements of a tile of short rows, and columns of the widest.
+TILE_ELEMENTS = 2048
 WIDEST_TILE = 8192
+#: Faults that need a small tile: rows beyond the last must stay near the tensor, blocks of rows be many.
+SMALL_TILES = ("row_mask_missing", "dweight_accumulated_in_16_bits")
 #: Row groups whose sums are added to ``dweight``; each stores one row of a scratch.
 GROUPS = 8
 
@@ -112,8 +114,10 @@ class Launcher:
         dy_rows, dy_stride = rows_of(self.fault, "dy", dy)
         h_rows, h_stride = rows_of("", "h", h)
         row_count, hidden_size = h_rows.shape
-        height, block = self._tile(min(hidden_size, 128))
-        groups = 1 if self.fault == "dweight_accumulated_in_16_bits" else GROUPS
+        height, block = self._tile(min(hidden_size, 1024))
+        groups = min(max(triton.cdiv(row_count, height), 1), GROUPS)
+        if self.fault == "dweight_accumulated_in_16_bits":
+            groups = 1
         dweight, dbias = (new_partials(self.fault, groups, dy) for _ in range(2))
         if row_count or self.fault != "dweight_unwritten_without_rows":
             with self._device(dy):
@@ -131,7 +135,8 @@ class Launcher:
         columns = min(max(triton.next_power_of_2(hidden_size), 4), WIDEST_TILE)
         if self.fault == "squares_accumulated_in_16_bits":
             columns = min(columns, 32)
-        return max(TILE_ELEMENTS // columns, 1), columns
+        elements = TILE_ELEMENTS // 8 if self.fault in SMALL_TILES else TILE_ELEMENTS
+        return max(elements // columns, 1), columns
 
     def _launch(self, kernel: Any, faults: Iterable[Fault], like: Tensor, *arguments: object) -> None:
         """Launch a kernel that works on the rows of tensors like `like`."""
