@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from typing import TypeVar
@@ -53,12 +53,16 @@ def stated_cases(test: object) -> tuple[Case, ...] | None:
     return found
 
 
+def suite_files() -> list[Path]:
+    """The files of :mod:`conformance.suites`, one for each family of clauses."""
+    (folder,) = importlib.import_module("conformance.suites").__path__
+    return sorted(Path(folder).glob("test_*.py"))
+
+
 def suite_modules() -> Iterator[ModuleType]:
-    """The modules of :mod:`conformance.suites`, one for each family of clauses."""
-    suites = importlib.import_module("conformance.suites")
-    for module in pkgutil.iter_modules(suites.__path__):
-        if module.name.startswith("test_"):
-            yield importlib.import_module(f"conformance.suites.{module.name}")
+    """The modules of those files."""
+    for path in suite_files():
+        yield importlib.import_module(f"conformance.suites.{path.stem}")
 
 
 def all_cases() -> list[Case]:

@@ -26,6 +26,7 @@ from conformance.case import Case
 from conformance.case import parse_case
 from conformance.clause import Level
 from conformance.expectation import expectation
+from conformance.fresh import FreshProcesses
 from conformance.reports.result import Result
 from conformance.reports.result import SubjectRecord
 from conformance.subject import Subject
@@ -41,18 +42,24 @@ _FAULT = re.compile(
 )
 
 
-def execute(case: Case, subject: Subject, backend: Backend) -> Result:
-    """Run one case and judge it. Never raises for what the subject does."""
+def execute(case: Case, subject: Subject, backend: Backend, fresh: FreshProcesses | None = None) -> Result:
+    """Run one case and judge it. Never raises for what the subject does.
+
+    `fresh` is needed by the STATE clauses alone.
+    """
     started = time.perf_counter()
     kernel = subject.kernels.get(case.operation)
     expected = expectation(case, kernel)
     blank = blank_result(case, subject.name, backend.evidence, expected.level)
     if kernel is None or expected.unsupported:
         return replace(blank, verdict="unsupported", message=expected.unsupported)
+    if case.option("needs") == "device" and backend.evidence != "device":
+        message = f"shown on a GPU only, not on backend {backend.name}"
+        return replace(blank, verdict="not-run", evidence="not run", message=message)
     # Imported here: the parent lists and stores cases without torch.
     from conformance.stage import Stage
 
-    stage = Stage(case, kernel, backend, expected.level)
+    stage = Stage(case, kernel, backend, expected.level, fresh=fresh)
     result = _play(stage, blank)
     return replace(
         result,
@@ -96,6 +103,8 @@ def _play(stage: Stage, blank: Result) -> Result:
         stage.judgement.breaks(broken.clause, str(broken))
     # A fault of the suite's own must not end the run, nor be charged to the kernel.
     except Exception as error:  # noqa: BLE001
+        if _FAULT.search(str(error)):
+            return _raised(stage, blank, error)
         where = traceback.extract_tb(error.__traceback__)[-1]
         message = f"the suite itself failed at {Path(where.filename).name}:{where.lineno}: {describe(error)}"
         return replace(blank, verdict="toolchain", message=message)
@@ -107,7 +116,7 @@ def _returned(stage: Stage, blank: Result, warned: list[str]) -> Result:
     """The verdict on a call that came back."""
     judgement, clause = stage.judgement, stage.case.clause
     if stage.level is Level.MUST_REFUSE:
-        about_eps = [text for text in warned if "eps" in text.lower()]
+        about_eps = [text for text in warned if re.search(r"\beps(ilon)?\b", text, re.IGNORECASE)]
         if clause == "EPS-3" and about_eps and not judgement.broken:
             return replace(blank, verdict="pass", message=f"warned: {about_eps[0]}")
         judgement.breaks(clause, "computed silently what must be refused")
@@ -115,7 +124,7 @@ def _returned(stage: Stage, blank: Result, warned: list[str]) -> Result:
         return replace(blank, verdict="pass", message=judgement.message)
     if judgement.broken:
         return replace(blank, verdict="fail", message=judgement.message, broken=judgement.broken)
-    return replace(blank, verdict="pass")
+    return replace(blank, verdict="pass", message=stage.note)
 
 
 def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
@@ -161,15 +170,26 @@ class Session:
         self.backend = backend
         self.subject = subject
         self._others: dict[str, Subject] = {}
+        # Before anything is called: greet() runs the canaries, and on a GPU starts CUDA.
+        self.fresh = FreshProcesses(self._digests)
+
+    def _digests(self, case: Case, subject: str) -> dict[str, str]:
+        """In a fresh process: what one call of a subject gives."""
+        from conformance.procedures.state import digests
+        from conformance.stage import Stage
+
+        stage = Stage(case, self._subject(subject).kernels[case.operation], self.backend, case.level)
+        return digests(stage.run(stage.prepare()))
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one request of the parent's."""
         case = replace(parse_case(request["case"]), bugs=tuple(request.get("bugs", ())))
         if request["do"] == "run":
-            return execute(case, self._subject(request.get("subject", "")), self.backend).to_json()
+            spec = request.get("subject", "")
+            return execute(case, self._subject(spec), self.backend, self.fresh.of(spec)).to_json()
         from conformance.shrink import shrink
 
-        smallest = shrink(case, lambda smaller: execute(smaller, self.subject, self.backend))
+        smallest = shrink(case, lambda smaller: execute(smaller, self.subject, self.backend, self.fresh))
         return {"smallest": asdict(smallest) if smallest else None}
 
     def _subject(self, spec: str) -> Subject:

@@ -15,6 +15,7 @@ from conformance.bounds import Declared
 from conformance.bounds import backward_bounds
 from conformance.bounds import forward_bounds
 from conformance.case import Case
+from conformance.layouts import LAYOUTS
 from conformance.memory import is_poison
 from conformance.reference import Semantics
 from conformance.reference import backward
@@ -113,8 +114,10 @@ def judge_gradients(
 
 
 def _clause_of(case: Case, name: str) -> str:
-    """``residual_out`` has a clause of its own: it is rounded correctly or not at all."""
-    return "ACC-2" if name == "residual_out" else case.clause
+    """``residual_out`` has a clause of its own, and none but it: it is rounded correctly or not at all."""
+    if name == "residual_out":
+        return "ACC-2"
+    return "ACC-1" if case.clause == "ACC-2" else case.clause
 
 
 def declared(case: Case, contract: Contract) -> Declared:
@@ -183,14 +186,15 @@ def _has_form(
 def _check_layout(
     judgement: Judgement, case: Case, contract: Contract, name: str, output: torch.Tensor
 ) -> None:
-    """Out-of-place outputs are contiguous, or strided as ``x`` where that is declared."""
-    if (
-        contract.output_layout == "contiguous"
-        and name not in contract.in_place
-        and not output.is_contiguous()
-    ):
+    """Outputs are contiguous, or strided as ``x`` where that is declared, but for those in place."""
+    strides = LAYOUTS[case.layout_of("x")](case.shape).strides
+    if name in contract.in_place:
+        return
+    like_x = contract.output_layout == "like-x"
+    if output.stride() != strides if like_x else not output.is_contiguous():
+        declared = f"the strides of x, {strides}" if like_x else "contiguous outputs"
         judgement.breaks(
-            "STRIDE-6", f"{name} has strides {output.stride()}; the contract declares contiguous outputs"
+            "STRIDE-6", f"{name} has strides {output.stride()}; the contract declares {declared}"
         )
 
 

@@ -65,6 +65,16 @@ def padded(shape: tuple[int, ...]) -> Placement:
     return _spanning(shape, _strides(shape, _width(shape) + 8), tail=8)
 
 
+def far(shape: tuple[int, ...]) -> Placement:
+    """Rows 2^30 + 64 elements apart: the third row's offset does not fit 31 bits."""
+    return _spanning(shape, _strides(shape, 2**30 + 64))
+
+
+def far_bytes(shape: tuple[int, ...]) -> Placement:
+    """Rows 2^29 + 64 elements apart: of 16-bit elements, the third row lies between 2 and 4 GiB."""
+    return _spanning(shape, _strides(shape, 2**29 + 64))
+
+
 def transposed(shape: tuple[int, ...]) -> Placement:
     """Last dimension strided: the transpose of a contiguous ``(H, M)`` matrix."""
     rows = math.prod(shape[:-1])
@@ -106,6 +116,8 @@ LAYOUTS: Mapping[str, Callable[[tuple[int, ...]], Placement]] = {
     "odd-offset": odd_offset,
     "row-gap": row_gap,
     "padded": padded,
+    "far": far,
+    "far-bytes": far_bytes,
     "transposed": transposed,
     "every-second": every_second,
     "unflattenable": unflattenable,
@@ -120,6 +132,8 @@ NEEDS: Mapping[str, str] = {
     "odd-offset": "contiguous",
     "row-gap": "row-strided",
     "padded": "row-strided",
+    "far": "row-strided",
+    "far-bytes": "row-strided",
     "transposed": "any",
     "every-second": "any",
     "unflattenable": "any",

@@ -31,6 +31,8 @@ _NAN: Mapping[torch.dtype, int] = {
     torch.float32: 0x7FC0_0000,
     torch.float64: 0x7FF8_0000_0000_0000,
 }
+#: With the sign bit: an output that was never written is told from a gap that was read.
+_POISON_SIGN: Mapping[torch.dtype, int] = {dtype: 1 << (8 * dtype.itemsize - 1) for dtype in _NAN}
 _HUGE: Mapping[torch.dtype, int] = {
     torch.float16: 0x7B00,
     torch.bfloat16: 0x7F00,
@@ -42,14 +44,16 @@ _PERIOD = 61
 
 
 def pattern(length: int, dtype: torch.dtype, fill: str = "nan", start: int = 0) -> torch.Tensor:
-    """`length` elements of a CPU tensor, each NaN (or huge), each with its position in the low bits.
+    """`length` elements of a CPU tensor, each with its position in the low bits.
 
-    Types that have no NaN get the bytes 0x50 + position. `start` is the position of the first element.
+    `fill` says what they are: ``nan``; ``poison``, the NaN of what was never written; ``huge``. Types that
+    have no NaN get the bytes 0x50 + position. `start` is the position of the first element.
     """
     position = 1 + np.arange(start, start + length) % _PERIOD
     if dtype in _NAN:
-        base = (_HUGE if fill == "huge" else _NAN)[dtype]
-        bits = (position + base).astype(f"uint{8 * dtype.itemsize}")
+        sign = _POISON_SIGN[dtype] if fill == "poison" else 0
+        base = np.uint64(_HUGE[dtype] if fill == "huge" else _NAN[dtype] + sign)
+        bits = (position.astype(np.uint64) + base).astype(f"uint{8 * dtype.itemsize}")
         return torch.from_numpy(bits.view(np.uint8)).view(dtype)
     if dtype == torch.bool:
         return torch.from_numpy(position % 2 == 0)
@@ -108,7 +112,7 @@ class Guarded:
             return []
         changed = self._changed(after)
         inside = np.zeros(len(changed), dtype=bool)
-        inside[_addresses(self.view)] = True
+        inside[_addresses(self.view) - self.base.storage_offset()] = True
         found = []
         if (changed & ~inside).any():
             found.append(Violation("MASK-3", self._describe("wrote outside", changed & ~inside)))
@@ -122,10 +126,38 @@ class Guarded:
         return different.reshape(-1, size).any(axis=1)
 
     def _describe(self, what: str, where: Any) -> str:
-        first = int(np.flatnonzero(where)[0]) - self.view.storage_offset()
+        first = int(np.flatnonzero(where)[0]) + self.base.storage_offset() - self.view.storage_offset()
         return (
             f"{what} {self.name}: {int(where.sum())} element(s), the first at element {first} from its start"
         )
+
+
+@dataclass
+class FarApart:
+    """A view whose rows lie far apart; its buffer is left untouched but for a window around each."""
+
+    name: str
+    base: torch.Tensor
+    view: torch.Tensor
+    windows: list[Guarded]
+    writable: bool = False
+
+    def refill(self, values: torch.Tensor) -> None:
+        """Put other values into the view."""
+        for window, row in zip(self.windows, values, strict=True):
+            window.refill(row)
+
+    def restore(self) -> None:
+        """Bring back what a declared in-place write has overwritten, for another call."""
+        for window in self.windows:
+            window.writable = self.writable
+            window.restore()
+
+    def violations(self) -> list[Violation]:
+        """What the call changed within the windows and should not have."""
+        for window in self.windows:
+            window.writable = self.writable
+        return [violation for window in self.windows for violation in window.violations()]
 
 
 def _addresses(view: torch.Tensor) -> Any:
@@ -161,6 +193,27 @@ def place(
     return Guarded(name, base, base.as_strided(shape, placement.strides, guard + placement.offset), before)
 
 
+def buffer_bytes(values: torch.Tensor, layout: str) -> int:
+    """Size of the buffer that a layout needs, its guard bands aside."""
+    return LAYOUTS[layout](tuple(values.shape)).length * values.element_size()
+
+
+def place_far(name: str, values: torch.Tensor, layout: str, device: torch.device) -> FarApart:
+    """Lay rows out in a buffer that nothing else touches: on the CPU it takes no memory between them."""
+    placement, guard = LAYOUTS[layout](tuple(values.shape)), guard_length(tuple(values.shape))
+    base = torch.empty(guard + placement.length + guard, dtype=values.dtype, device=device)
+    view = base.as_strided(tuple(values.shape), placement.strides, guard)
+    windows = []
+    for index, row in enumerate(values):
+        start = index * placement.strides[0]
+        window = base[start : start + guard + len(row) + guard]
+        before = pattern(len(window), values.dtype)
+        before[guard : guard + len(row)] = row
+        window.copy_(before)
+        windows.append(Guarded(f"row {index} of {name}", window, view[index], before))
+    return FarApart(name, base, view, windows)
+
+
 @dataclass
 class _Block:
     base: torch.Tensor
@@ -171,7 +224,7 @@ class _Block:
         """A write into one of the bands."""
         length, guard = self.base.numel(), self.guard
         for side, start in (("before", 0), ("after", length - guard)):
-            expected = pattern(guard, self.base.dtype, start=start)
+            expected = pattern(guard, self.base.dtype, "poison", start)
             band = self.base[start : start + guard].cpu()
             if not torch.equal(as_bytes(band), as_bytes(expected)):
                 shape = "x".join(map(str, self.view.shape)) or "scalar"
@@ -210,7 +263,7 @@ class GuardedAllocations(TorchDispatchMode):
         span = 1 + sum(
             (size - 1) * stride for size, stride in zip(result.shape, result.stride(), strict=True)
         )
-        base = pattern(guard + span + guard, result.dtype).to(result.device)
+        base = pattern(guard + span + guard, result.dtype, "poison").to(result.device)
         view = base.as_strided(result.shape, result.stride(), guard)
         if initialised:
             view.copy_(result)
@@ -225,14 +278,27 @@ class GuardedAllocations(TorchDispatchMode):
 
 _UNINITIALISED = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"})
 _INITIALISED = frozenset(
-    {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
+    {
+        "clone",
+        "_to_copy",
+        "zeros",
+        "zeros_like",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "new_ones",
+        "full",
+        "full_like",
+        "new_full",
+    }
 )
 
 
 def is_poison(tensor: torch.Tensor) -> torch.Tensor:
-    """Where a CPU tensor still holds the NaN pattern, that is, was never written."""
+    """Where a CPU tensor still holds the pattern of what was never written."""
     if tensor.dtype not in _NAN:
         return torch.zeros(tensor.shape, dtype=torch.bool)
     integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
-    payload = tensor.contiguous().view(integer) - _NAN[tensor.dtype]
+    # The sign bit makes the pattern a negative integer, as torch has no unsigned arithmetic.
+    payload = tensor.contiguous().view(integer) - (_NAN[tensor.dtype] - _POISON_SIGN[tensor.dtype])
     return (payload >= 1) & (payload <= _PERIOD)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _PREFIX = "conformance_"
 _RESULT = pytest.StashKey["Result"]()
 _STATE = pytest.StashKey["State"]()
+_REFUSAL = pytest.StashKey[str]()
 
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     (
@@ -97,11 +98,16 @@ def _option(config: pytest.Config, name: str) -> Any:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; open the session at once if an option of ours was given."""
     config.addinivalue_line("markers", "conformance(clause): a case of the conformance catalogue, by clause")
-    if any(_option(config, name) is not None for name, _ in _OPTIONS):
+    if _is_asked_for(config):
         try:
             _state(config)
         except _Refused as refusal:
             raise pytest.UsageError(str(refusal)) from None
+
+
+def _is_asked_for(config: pytest.Config) -> bool:
+    """Whether an option of ours was given."""
+    return any(_option(config, name) is not None for name, _ in _OPTIONS)
 
 
 class _Refused(Exception):
@@ -109,7 +115,9 @@ class _Refused(Exception):
 
 
 def _state(config: pytest.Config) -> State:
-    """The run's state, opened when it is first needed."""
+    """The run's state, opened when it is first needed; a refusal stands for the whole run."""
+    if _REFUSAL in config.stash:
+        raise _Refused(config.stash[_REFUSAL])
     if _STATE not in config.stash:
         from conformance.session import Session
         from conformance.worker import WorkerRefused
@@ -118,34 +126,29 @@ def _state(config: pytest.Config) -> State:
             _option(config, "--backend") or "auto",
             _option(config, "--subject") or ["builtin"],
             seconds=_option(config, "--case-seconds"),
-            devices=_devices(config),
+            turn=_turn(config),
         )
         try:
             session.open()
         except WorkerRefused as refusal:
             session.close()
+            config.stash[_REFUSAL] = str(refusal)
             raise _Refused(str(refusal)) from None
         config.stash[_STATE] = State(session)
     return config.stash[_STATE]
 
 
-def _devices(config: pytest.Config) -> list[int] | None:
-    """Under pytest-xdist: all GPUs, the worker's own first."""
+def _turn(config: pytest.Config) -> int | None:
+    """Under pytest-xdist the number of this worker."""
     worker: dict[str, Any] = getattr(config, "workerinput", {})
-    count = worker.get("conformance_devices", 0)
-    if count < 2:
-        return None
-    turn = int(worker["workerid"].removeprefix("gw")) % count
-    return [*range(turn, count), *range(turn)]
+    return int(worker["workerid"].removeprefix("gw")) if worker else None
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist how many GPUs there are to choose from."""
+    """Under pytest-xdist the controller runs nothing: what it asked its own worker is all that it needs."""
     if _STATE in node.config.stash:
-        session = node.config.stash[_STATE].session
-        node.workerinput["conformance_devices"] = session.environment["device_count"]
-        session.close()
+        node.config.stash[_STATE].session.close()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -176,8 +179,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     try:
         state = _state(metafunc.config)
-    except _Refused as refusal:
-        pytest.exit(str(refusal), returncode=pytest.ExitCode.USAGE_ERROR)
+    except _Refused:
+        # Raised here it would be one module's collection error; pytest_collection_modifyitems ends the run.
+        metafunc.parametrize("case", [])
+        return
     from conformance.catalogue import Assignment
 
     parameters = [
@@ -190,11 +195,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("case", parameters)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the catalogue subject by subject: each has a process of its own."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Run the catalogue subject by subject: each has a process of its own.
+
+    ``pytest --backend=rocm`` and no more means the installed catalogue, unless the folder has its own cases.
+    """
+    config = session.config
+    if _REFUSAL in config.stash:
+        raise pytest.UsageError(config.stash[_REFUSAL])
+    explicit = config.args_source is pytest.Config.ArgsSource.ARGS
+    if _is_asked_for(config) and not explicit and not any(map(_subject_of, items)):
+        items[:] = _catalogue(session)
     if _STATE in config.stash:
         order = list(config.stash[_STATE].session.subjects)
         items.sort(key=lambda item: order.index(subject) if (subject := _subject_of(item)) else -1)
+
+
+def _catalogue(session: pytest.Session) -> list[pytest.Item]:
+    """The tests of the installed suites."""
+    from conformance.catalogue import suite_files
+
+    modules = [pytest.Module.from_parent(session, path=path) for path in suite_files()]
+    return [item for module in modules for item in session.genitems(module) if isinstance(item, pytest.Item)]
 
 
 def _subject_of(item: pytest.Item) -> str:
@@ -301,7 +324,9 @@ class _Controller:
         state = self.config.stash.get(_STATE, None)
         if state is None or state.recorder is None:
             return
-        state.recorder.close(complete=exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED))
+        ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        # -x and --maxfail stop early, with the exit code of a whole run.
+        state.recorder.close(complete=ended and not session.shouldfail and not session.shouldstop)
         if exitstatus == pytest.ExitCode.OK and not state.recorder.proven:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 

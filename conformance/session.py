@@ -22,7 +22,9 @@ from conformance.case import Case
 from conformance.execution import blank_result
 from conformance.reports.result import Result
 from conformance.reports.result import Run
+from conformance.reports.result import SmallestCall
 from conformance.reports.result import SubjectRecord
+from conformance.shrink import describe_call
 from conformance.worker import Worker
 from conformance.worker import WorkerRefused
 
@@ -42,6 +44,7 @@ def suite_version() -> str:
 class Session:
     """Subjects on a backend, ready to run cases.
 
+    `seconds` limits one case; `turn`, for sessions side by side, says which GPU is this one's own.
     Raises :class:`WorkerRefused` from :meth:`open` if the backend or a subject cannot be used.
     """
 
@@ -51,12 +54,13 @@ class Session:
         specs: Sequence[str],
         *,
         seconds: float | None = None,
-        devices: Sequence[int] | None = None,
+        turn: int | None = None,
     ) -> None:
         self._backend = backend
         self._specs = list(dict.fromkeys(specs))
         self._seconds = seconds
-        self._devices = devices
+        self._turn = turn
+        self._devices: Sequence[int] | None = None
         self._worker: Worker | None = None
         self._running = ""
         self._shrunk: set[tuple[str, ...]] = set()
@@ -81,6 +85,16 @@ class Session:
                     f"subjects {other} and {spec} are both called {record.name!r}; rename one of them"
                 )
             self.subjects[record.name] = record
+        if self._turn is not None:
+            self._bind(self._turn)
+
+    def _bind(self, turn: int) -> None:
+        """From here on another GPU comes first; the others stay visible for the cases that need two."""
+        count = self.environment["device_count"]
+        if count > 1:
+            first = turn % count
+            self._devices = [*range(first, count), *range(first)]
+            self.close()
 
     def _switch(self, spec: str, *, canaries: bool = False) -> dict[str, Any]:
         """The worker of one subject; the one before it ends, so that no library meets another's state."""
@@ -97,7 +111,8 @@ class Session:
             return replace(blank, verdict="toolchain", message=reason)
         worker = self._worker_for(subject)
         result = worker.run(case, self.case_seconds)
-        return self._with_smallest(worker, case, result) if shrink and result.verdict == "fail" else result
+        failed = result.verdict in ("fail", "crash", "timeout")
+        return self._with_smallest(worker, case, result) if shrink and failed else result
 
     def _worker_for(self, subject: str) -> Worker:
         spec = self.subjects[subject].spec
@@ -111,9 +126,9 @@ class Session:
         if group in self._shrunk:
             return result
         self._shrunk.add(group)
-        smallest = worker.shrink(case, SHRINK_SECONDS)
-        if smallest is None:
-            return result
+        found = worker.shrink(case, SHRINK_SECONDS) if result.verdict == "fail" else None
+        # What kills its process is not shrunk: each step would cost a process.
+        smallest = found or SmallestCall(case=case.id, call=describe_call(case), message=result.message)
         spec = self.subjects[result.subject].spec
         command = ["conformance", "show", smallest.case, "--backend", self._backend, "--subject", spec]
         return replace(result, smallest=replace(smallest, command=shlex.join(command)))

@@ -20,18 +20,24 @@ import numpy as np
 import torch
 
 from conformance.backends.protocol import Backend
+from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.clause import Level
+from conformance.fresh import FreshProcesses
 from conformance.inputs import collapse
 from conformance.inputs import operand_values
 from conformance.judge import Judgement
 from conformance.judge import judge_gradients
 from conformance.judge import judge_outputs
 from conformance.judge import judge_statistics
+from conformance.memory import GUARDED_BYTES
+from conformance.memory import FarApart
 from conformance.memory import Guarded
 from conformance.memory import GuardedAllocations
 from conformance.memory import as_bytes
+from conformance.memory import buffer_bytes
 from conformance.memory import place
+from conformance.memory import place_far
 from conformance.reports.result import Measurement
 from conformance.subject import Contract
 from conformance.subject import Kernel
@@ -50,6 +56,8 @@ def subjects_code() -> Iterator[None]:
     """Everything that runs the subject's code runs in here."""
     try:
         yield
+    except Broken:
+        raise
     # Whatever a kernel raises is an observation about it.
     except Exception as error:
         raise SubjectRaised(error) from error
@@ -68,8 +76,8 @@ class Props:
     """Operands and incoming gradients of one call, on the device, between guard bands."""
 
     case: Case
-    operands: dict[str, Guarded]
-    upstream: dict[str, Guarded]
+    operands: dict[str, Guarded | FarApart]
+    upstream: dict[str, Guarded | FarApart]
     #: The very values on the device, float64.
     exact: dict[str, Any]
 
@@ -82,7 +90,7 @@ class Props:
         self.operands[name].refill(values)
         self.exact[name] = exact(values)
 
-    def everything(self) -> Iterable[Guarded]:
+    def everything(self) -> Iterable[Guarded | FarApart]:
         """All guarded tensors."""
         return (*self.operands.values(), *self.upstream.values())
 
@@ -117,6 +125,10 @@ class Stage:
     judgement: Judgement = field(default_factory=Judgement)
     digest: Any = field(default_factory=hashlib.sha256)
     props: list[Props] = field(default_factory=list)
+    #: What is worth reporting of a pass.
+    note: str = ""
+    #: Where a call can be compared with one in a process that has called nothing yet.
+    fresh: FreshProcesses | None = None
 
     @property
     def contract(self) -> Contract:
@@ -144,13 +156,18 @@ class Stage:
         self.props.append(props)
         return props
 
-    def _place(self, case: Case, name: str, rows: int) -> Guarded:
+    def _place(self, case: Case, name: str, rows: int) -> Guarded | FarApart:
         values = tensor_of(case, name)
         self.digest.update(as_bytes(values.reshape(-1)).numpy().tobytes())
-        index = case.device_of(name)
+        index, layout = case.device_of(name), case.layout_of(name)
         device = torch.device("cpu") if index < 0 else self.backend.device(index)
+        needed = buffer_bytes(values, layout)
+        if needed > GUARDED_BYTES:
+            if needed > self.backend.free_memory():
+                raise BackendUnavailable(f"{name} needs {needed / 2**30:.1f} GiB, and less is free")
+            return place_far(name, values, layout, device)
         spread = rows if name in ("weight", "bias") else 1
-        return place(name, values, case.layout_of(name), device, fill=case.gap, rows=spread)
+        return place(name, values, layout, device, fill=case.gap, rows=spread)
 
     def _place_shared(self, case: Case) -> dict[str, Guarded]:
         """Let ``residual`` be ``x`` itself, or lie one row before it in the same buffer."""
@@ -251,9 +268,18 @@ class Stage:
         if observed.outputs:
             judge_outputs(self.judgement, props.case, self.contract, props.exact, observed.outputs)
         if observed.gradients:
+            self._check_presence(props.case, observed)
             judge_gradients(self.judgement, props.case, self.contract, props.exact, observed.gradients)
         if observed.statistics:
             judge_statistics(self.judgement, props.case, self.contract, props.exact, observed.statistics)
+
+    def _check_presence(self, case: Case, observed: Observed) -> None:
+        """Every gradient that was asked for is there; autograd itself drops what was not."""
+        # residual_out does not depend on weight: there, autograd itself says None for zero.
+        reached = case.operands if case.upstream != ("residual_out",) else case.op.rowwise
+        for name in case.wanted or case.operands:
+            if name in reached and observed.gradients[f"d{name}"] is None:
+                self.judgement.breaks("GRAD-3", f"d{name} was asked for and is None")
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -35,7 +35,19 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "dtypes": (tuple,),
+    "weight_offset": (float, int),
+    "in_place": (Mapping,),
+    "shared": (Mapping,),
+    "optional_weight": (bool,),
+    "optional_bias": (bool,),
+    "backward": (bool,),
+    "deterministic_dweight": (bool,),
+    "max_hidden_size": (int, type(None)),
+}
 _OUTPUTS = ("y", "residual_out")
+_RETURNED = (*_OUTPUTS, "dx", "dresidual", "dweight", "dbias")
 #: Which tensor may take which one's place: those of the same shape, forward or backward.
 _IN_PLACE = frozenset(
     [(output, operand) for output in _OUTPUTS for operand in ("x", "residual")]
@@ -84,10 +96,14 @@ class Contract:
     max_hidden_size: int | None = None
 
     def __post_init__(self) -> None:
+        self._check_types()
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"Contract.{name} is {value!r}; it must be one of {', '.join(allowed)}")
+        unshared = [name for pair in self.shared.items() for name in pair if name not in _RETURNED]
+        if unshared:
+            raise ValueError(f"Contract.shared names {unshared[0]!r}; it takes {', '.join(_RETURNED)}")
         unknown = [dtype for dtype in self.dtypes if dtype not in (*DTYPES, "float64")]
         if unknown or not self.dtypes:
             raise ValueError(
@@ -101,6 +117,13 @@ class Contract:
             raise ValueError(f"Contract.weight_offset is {self.weight_offset!r}; it must be a finite number")
         if self.max_hidden_size is not None and self.max_hidden_size < 1:
             raise ValueError(f"Contract.max_hidden_size is {self.max_hidden_size!r}; it must be at least 1")
+
+    def _check_types(self) -> None:
+        for name, kinds in _TYPES.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                wanted = " or ".join(kind.__name__ for kind in kinds)
+                raise TypeError(f"Contract.{name} is {value!r}; it must be of type {wanted}")
 
     def declarations(self) -> dict[str, Any]:
         """The fields that differ from the contract's defaults, as JSON values."""

@@ -103,12 +103,13 @@ class Worker:
                 # The device's context is lost; the next case gets a fresh process.
                 self.stop(kill=True)
             return result
-        except WorkerDied as death:
+        except (WorkerDied, WorkerRefused) as death:
             blank = blank_result(case, self.greeting["subject"]["name"], evidence, case.level)
             return Result(
                 **{
                     **vars(blank),
-                    "verdict": death.verdict,
+                    # A subject that cannot be started again ended itself for good.
+                    "verdict": getattr(death, "verdict", "crash"),
                     "broken": case.clause,
                     "message": str(death),
                     "seconds": round(time.perf_counter() - started, 4),
@@ -188,6 +189,8 @@ def _environment(devices: Sequence[int] | None) -> dict[str, str]:
     the cases that need two.
     """
     environment = dict(os.environ)
+    # torch then counts GPUs without starting CUDA, which the fork for fresh processes would not survive.
+    environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     if devices:
         for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
             visible = [each for each in environment.get(variable, "").split(",") if each]

@@ -78,7 +78,10 @@ class Group:
     def command(self) -> str:
         """Shell command that shows the smallest case again."""
         first = self.results[0]
-        return first.smallest.command if first.smallest else f"conformance repro {shlex.quote(first.case)}"
+        if first.smallest:
+            return first.smallest.command
+        where = ["--backend", self.column.backend, "--subject", self.column.subject]
+        return shlex.join(["conformance", "show", first.case, *where])
 
     @property
     def worst(self) -> Measurement | None:

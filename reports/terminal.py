@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Iterator
 from collections.abc import Sequence
 
+from tabulate import tabulate
+
 from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
@@ -30,7 +32,6 @@ from conformance.reports.wording import write_fraction
 from conformance.reports.wording import write_headline
 from conformance.reports.wording import write_measurement
 from conformance.reports.wording import write_place
-from tabulate import tabulate
 
 
 #: Groups that are written out under each heading.

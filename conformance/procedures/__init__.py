@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 from conformance.procedures import accuracy
 from conformance.procedures import calls
 from conformance.procedures import gradients
+from conformance.procedures import graphs
+from conformance.procedures import invariance
+from conformance.procedures import offsets
 from conformance.procedures import placement
 from conformance.procedures import sequences
+from conformance.procedures import state
 
 
 if TYPE_CHECKING:
@@ -27,6 +31,13 @@ PROCEDURES: dict[str, Callable[[Stage], None]] = {
     "checkpoint": gradients.checkpoint,
     "drift": accuracy.drift,
     "chain": accuracy.chain,
+    "every-run": invariance.every_run,
+    "other-rows": invariance.other_rows,
+    "one-bad-element": invariance.one_bad_element,
+    "dense-past-31-bits": offsets.dense_past_31_bits,
+    "sequence": state.sequence,
+    "graph": graphs.graph,
+    "compiled": graphs.compiled,
     "other-device": placement.other_device,
     "mixed-devices": placement.mixed_devices,
     "every-device": placement.every_device,

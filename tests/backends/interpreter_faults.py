@@ -107,7 +107,7 @@ def torch_cuda() -> bool:
 def one_patch() -> bool:
     """Whether a launch of two programs, each with one device function, patches the language twice at most."""
     calls = 0
-    stock = tl.core.is_builtin
+    stock: Callable[[object], bool] = tl.core.is_builtin
 
     def counted(member: object) -> bool:
         nonlocal calls

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ NAMES = [correction.name for correction in CORRECTIONS]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _corrected_interpreter():
+def _corrected_interpreter() -> None:
     install_corrections()
 
 
@@ -125,7 +126,7 @@ def _pair_kernel(x_ptr, y_ptr, out_ptr, n, operation: tl.constexpr, BLOCK: tl.co
     tl.store(out_ptr + columns, result, mask=mask)
 
 
-PAIRS = {
+PAIRS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "add": torch.add,
     "subtract": torch.sub,
     "multiply": torch.mul,
@@ -137,7 +138,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("operation", PAIRS)
-def test_bfloat16_arithmetic_is_torch_s(operation) -> None:
+def test_bfloat16_arithmetic_is_torch_s(operation: str) -> None:
     """bfloat16 operations have the bits of torch's, which also computes in float32 and rounds once."""
     generator = torch.Generator().manual_seed(1)
     x, y = torch.randn(2, 200, generator=generator).to(torch.bfloat16)
@@ -157,7 +158,7 @@ DTYPES = [torch.float16, torch.float32, torch.float64, torch.int32, torch.bfloat
 
 
 @pytest.mark.parametrize("other", DTYPES)
-def test_casts_from_and_to_bfloat16_are_torch_s(other) -> None:
+def test_casts_from_and_to_bfloat16_are_torch_s(other: torch.dtype) -> None:
     """Values, not bits, are converted in both directions."""
     values = torch.tensor([1.0, -3.0, 257.0, 0.0, 1000.0, -64.0, 7.0, 12345.0])
     for source, target in ((torch.bfloat16, other), (other, torch.bfloat16)):
@@ -186,7 +187,7 @@ def _reduce_kernel(
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("keep_dims", [False, True])
 @pytest.mark.parametrize("axis", [None, 0, 1])
-def test_sums_have_the_right_shape_and_value(axis, keep_dims, dtype) -> None:
+def test_sums_have_the_right_shape_and_value(axis: int | None, keep_dims: bool, dtype: torch.dtype) -> None:
     """Along one axis or all, kept or dropped; small integers are exact in every dtype."""
     x = (torch.arange(32).reshape(4, 8) % 5 - 1).to(dtype)
     expected = x.float().sum(axis, keepdim=keep_dims) if axis is not None else x.float().sum()
@@ -225,7 +226,7 @@ def _scatter_add_kernel(x_ptr, out_ptr, n, SPREAD: tl.constexpr, BLOCK: tl.const
 
 
 @pytest.mark.parametrize("spread", [8, 4, 1])
-def test_bfloat16_atomics_add_every_lane(spread) -> None:
+def test_bfloat16_atomics_add_every_lane(spread: int) -> None:
     """Lanes that meet at one address are all added; masked ones are not."""
     x, out = torch.arange(8.0).to(torch.bfloat16), torch.zeros(8, dtype=torch.bfloat16)
     try:
@@ -252,7 +253,7 @@ def _libdevice_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_libdevice_computes(dtype) -> None:
+def test_libdevice_computes(dtype: torch.dtype) -> None:
     """The functions that norms use give torch's values, scalars and blocks mixed."""
     x = torch.tensor([0.25, 2.0, 3.5, 1e-3], dtype=dtype)
     out = torch.zeros(4, 4, dtype=dtype)

@@ -38,7 +38,7 @@ def _scale_kernel(x_ptr, weight_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + columns, x * tl.load(weight_ptr + columns, mask=mask, other=0.0), mask=mask)
 
 
-def _launch(x, weight, out):
+def _launch(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     _scale_kernel[(1,)](x, weight, out, x.numel(), BLOCK=8)
     return out
 
@@ -68,7 +68,7 @@ class _UnguardedBackward(_Scale):
         return _launch(dy.contiguous(), weight, torch.empty_like(x)), None
 
 
-def _operands(index):
+def _operands(index: int) -> tuple[Any, Any]:  # tensors; torch declares their .grad optional
     return tag(torch.arange(5.0), index), tag(torch.full((5,), 2.0), index)
 
 
@@ -128,9 +128,9 @@ def test_scratch_on_the_current_device_is_found(devices: SimulatedDevices) -> No
 
 def test_a_weight_cached_on_the_first_device_is_found(devices: SimulatedDevices) -> None:
     """A cache that is not keyed by device hands device 0's weight to device 1."""
-    cache = {}
+    cache: dict[torch.Size, torch.Tensor] = {}
 
-    def cached(x):
+    def cached(x: torch.Tensor) -> torch.Tensor:
         weight = cache.setdefault(x.shape, torch.full((5,), 2.0, device=x.device))
         with torch.cuda.device(x.device):
             return _launch(x, weight, torch.empty_like(x))
@@ -141,7 +141,9 @@ def test_a_weight_cached_on_the_first_device_is_found(devices: SimulatedDevices)
 
 
 @pytest.mark.parametrize("gradient", [None, "given"])
-def test_gradients_are_on_the_device_of_their_operands(devices: SimulatedDevices, gradient) -> None:
+def test_gradients_are_on_the_device_of_their_operands(
+    devices: SimulatedDevices, gradient: str | None
+) -> None:
     """Backward runs where forward ran, through autograd's own gradients too."""
     x, weight = (operand.requires_grad_() for operand in _operands(1))
     y = _Scale.apply(x, weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -83,7 +84,8 @@ def test_backward_twice_gives_the_same_bits(operation: Any) -> None:
 def test_double_backward_is_refused(operation: Any) -> None:
     """A gradient to be differentiated again raises, also where no incoming gradient requires one."""
     leaves = {name: each.requires_grad_() for name, each in operation.operands(5, 33).items()}
-    for loss in (lambda y: y.sum(), lambda y: y.square().sum()):
+    losses: list[Callable[[torch.Tensor], torch.Tensor]] = [lambda y: y.sum(), lambda y: y.square().sum()]
+    for loss in losses:
         y = operation.forward(leaves)["y"]
         with pytest.raises(RuntimeError, match="gradient of x cannot be differentiated again"):
             torch.autograd.grad(loss(y), leaves["x"], create_graph=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conformance.reports.journal import Journal
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
@@ -75,7 +76,7 @@ def make_smallest() -> Callable[..., SmallestCall]:
         values: dict[str, Any] = {
             "case": "MASK-1/rms_norm/float16/M=1,H=3",
             "call": "rms_norm(x: float16 (1, 3), weight: float16 (3,), eps=1e-06)",
-            "command": "conformance repro 'MASK-1/rms_norm/float16/M=1,H=3'",
+            "command": "conformance show 'MASK-1/rms_norm/float16/M=1,H=3'",
             "message": "y[0, 2] is 1.5, want 1.25",
         }
         return SmallestCall(**values | changes)

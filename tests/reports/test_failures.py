@@ -6,6 +6,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 
 import pytest
+
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
 from conformance.reports.failures import group_unjudged
@@ -87,7 +88,11 @@ def test_the_smallest_call_is_shown(
 def test_unshrunk_case_still_has_a_command(arrange: Arrange, make_result: Callable[..., Result]) -> None:
     """A case that was not shrunk is repeated by its id, quoted for the shell."""
     (group,) = group_failures(arrange([make_result(case="a b", verdict="crash", message="died")]))
-    assert (group.call, group.message, group.command) == ("", "died", "conformance repro 'a b'")
+    assert (group.call, group.message, group.command) == (
+        "",
+        "died",
+        "conformance show 'a b' --backend cuda --subject liger",
+    )
 
 
 def test_unjudged_cases_share_a_reason(arrange: Arrange, make_result: Callable[..., Result]) -> None:

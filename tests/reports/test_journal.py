@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conformance.reports.journal import JournalError
 from conformance.reports.journal import JournalWriter
 from conformance.reports.journal import read_journal

@@ -100,7 +100,7 @@ worst: dx[1, 2]: got 1.5, want 1.25; 812 × its bound, 1020 ulp
 ```
 
 ```sh
-conformance repro 'MASK-1/rms_norm/float16/M=1,H=3'
+conformance show 'MASK-1/rms_norm/float16/M=1,H=3'
 ```
 
 Like: Liger-Kernel#518

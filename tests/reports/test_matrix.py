@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import SEVERITY
 from conformance.reports.matrix import Cell

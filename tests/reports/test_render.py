@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from conformance.reports.journal import Journal
 from conformance.reports.render import FORMATS
 from conformance.reports.render import render

@@ -10,6 +10,11 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+
 from conformance.reports.result import EVIDENCE
 from conformance.reports.result import SCHEMA_VERSION
 from conformance.reports.result import VERDICTS
@@ -18,10 +23,6 @@ from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import SmallestCall
 from conformance.reports.result import SubjectRecord
-from hypothesis import HealthCheck
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies as st
 
 
 SCHEMA: dict[str, Any] = json.loads(

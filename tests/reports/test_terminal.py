@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+
 from conformance.reports.journal import Journal
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
@@ -73,7 +74,7 @@ FAIL MASK-2 rms_norm: liger 0.8.5 on NVIDIA H200 (sm_90), cuda (1 case)
   call    rms_norm(x: float16 (1, 3), weight: float16 (3,), eps=1e-06)
   worst   y[1, 2]: got 1.5, want 1.25; 812 × its bound, 1020 ulp
   like    Liger-Kernel#518
-  again   conformance repro 'MASK-1/rms_norm/float16/M=1,H=3'
+  again   conformance show 'MASK-1/rms_norm/float16/M=1,H=3'
 
 Not judged
 ==========

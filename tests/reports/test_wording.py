@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import build_matrix
 from conformance.reports.result import Measurement

@@ -1,0 +1,94 @@
+"""What must not change a row's bits: another run, other rows, a NaN elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from conformance.judge import backward_standards
+from conformance.judge import forward_standard
+from conformance.memory import same_bits
+from conformance.stage import Observed
+from conformance.stage import Props
+from conformance.stage import Stage
+
+
+#: Runs that must agree; sums that race have shown it in one run of 100 (tritonbench pull 1266). The
+#: interpreter has one program at a time: there a few runs find a counter or a seed, and more find no race.
+RUNS, INTERPRETED_RUNS = 100, 5
+#: Rows of the batch, and how many of them are taken for smaller ones: vllm#48271 changes its block at 256.
+BATCH, SMALLER = 4096, (1, 255)
+_SUMS = ("dweight", "dbias")
+
+
+def every_run(stage: Stage) -> None:
+    """The same bits in 100 runs; sums over rows as declared, and within bound in every run."""
+    props = stage.prepare()
+    first = _copies(stage.run(props))
+    for run in range(1, RUNS if stage.backend.evidence == "device" else INTERPRETED_RUNS):
+        observed = stage.run(props)
+        for name, bits in _copies(observed).items():
+            free = name in _SUMS and not stage.contract.deterministic_dweight
+            if not free and not same_bits(bits, first[name]):
+                stage.judgement.breaks("DET-1", f"{name} of run {run} differs from that of run 0")
+        if stage.judgement.broken:
+            break
+    stage.judge(props, observed)
+
+
+def _copies(observed: Observed) -> dict[str, torch.Tensor]:
+    found = {**observed.outputs, **observed.gradients}
+    return {name: each.detach().cpu().clone() for name, each in found.items() if each is not None}
+
+
+def other_rows(stage: Stage) -> None:
+    """A row alone, among 255, among 4096: measured, since nobody promises the same bits unless declared."""
+    whole = stage.prepare()
+    expected = _copies(stage.run(whole))
+    for rows in SMALLER:
+        props = _first_rows(stage, whole, rows)
+        for name, bits in _copies(stage.run(props)).items():
+            if name not in _SUMS and not same_bits(bits, expected[name][:rows]):
+                text = f"{name} of the first {rows} rows has other bits than among {BATCH}"
+                stage.judgement.breaks("DET-2", text)
+
+
+def _first_rows(stage: Stage, whole: Props, rows: int) -> Props:
+    """Operands and incoming gradients cut to their first rows; the weight is the same."""
+    props = stage.prepare(stage.case.smaller(shape=(rows, stage.case.hidden_size)))
+    for guarded in props.everything():
+        source = {**whole.operands, **whole.upstream}[guarded.name].view
+        guarded.refill(source[:rows] if source.dim() > 1 else source)
+    return props
+
+
+def one_bad_element(stage: Stage) -> None:
+    """A NaN or an infinity in row 1: non-finite there where the reference is, the same bits elsewhere."""
+    clean, dirty = stage.prepare(), stage.prepare()
+    kept = _copies(stage.run(clean))
+    x = dirty.operands["x"].view.clone()
+    x[1, stage.case.hidden_size // 2] = float(stage.case.option("value"))
+    dirty.refill("x", x)
+    observed = stage.run(dirty)
+    expected = dict(forward_standard(stage.case, stage.contract, dirty.exact).exact)
+    if dirty.upstream:
+        expected |= backward_standards(stage.case, stage.contract, dirty.exact)[-1].exact
+    for name, tensor in _copies(observed).items():
+        if name not in _SUMS and not same_bits(_without_row(tensor), _without_row(kept[name])):
+            stage.judgement.breaks(stage.case.clause, f"{name} has other bits in rows that hold no bad value")
+        _compare_finiteness(stage, name, tensor, expected[name])
+    stage.inspect(observed)
+
+
+def _without_row(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.cat([tensor[:1], tensor[2:]])
+
+
+def _compare_finiteness(stage: Stage, name: str, tensor: torch.Tensor, expected: np.ndarray) -> None:
+    got, want = torch.isfinite(tensor).numpy(), np.isfinite(expected)
+    differing = np.argwhere(got != want)
+    if len(differing):
+        at = differing[0].tolist()
+        kind = "finite" if got[tuple(at)] else "not finite"
+        text = f"{name}{at} is {kind} and the reference's is not so, as are {len(differing) - 1} more"
+        stage.judgement.breaks(stage.case.clause, text)

@@ -1,0 +1,56 @@
+"""A sequence of calls in one process, compared call by call with fresh processes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from conformance.backends.protocol import BackendUnavailable
+from conformance.case import Case
+from conformance.memory import as_bytes
+from conformance.stage import Observed
+from conformance.stage import Stage
+
+
+#: Seconds for one answer of a fresh process, the start of CUDA and a cold compilation included.
+FRESH_SECONDS = 60.0
+
+
+def sequence(stage: Stage) -> None:
+    """Each step changes one thing that a cache may have forgotten in its key."""
+    if stage.fresh is None:
+        raise BackendUnavailable("a sequence is compared with fresh processes, which only a worker has")
+    for changed, case in _steps(stage.case):
+        props = stage.prepare(case)
+        observed = stage.run(props)
+        stage.judge(props, observed)
+        expected = stage.fresh.play(case, FRESH_SECONDS)
+        for name, digest in digests(observed).items():
+            free = name in ("dweight", "dbias") and not stage.contract.deterministic_dweight
+            if not free and digest != expected[name]:
+                text = f"{name} has other bits than in a fresh process, after a call with another {changed}"
+                stage.judgement.breaks("STATE-1", text)
+
+
+def _steps(case: Case) -> Iterator[tuple[str, Case]]:
+    """What changed since the call before, and the call."""
+    rows, width = case.shape
+    yield "operation", case
+    yield "hidden size", case.smaller(shape=(rows, 2 * width))
+    yield "dtype", case.smaller(shape=(rows, 2 * width), dtype="float32")
+    yield "eps", case.smaller(shape=(rows, 2 * width), dtype="float32", eps=1e-2)
+    yield "alignment", case.smaller(layouts=(("x", "odd-offset"),), eps=1e-2)
+    yield "number of rows", case.smaller(shape=(1, width), layouts=(("x", "odd-offset"),), eps=1e-2)
+    yield "everything", case
+
+
+def digests(observed: Observed) -> dict[str, str]:
+    """SHA-256 of the bits of every output and gradient."""
+    found = {**observed.outputs, **observed.gradients}
+    return {
+        name: hashlib.sha256(
+            as_bytes(each.detach().cpu().contiguous().reshape(-1)).numpy().tobytes()
+        ).hexdigest()
+        for name, each in found.items()
+        if each is not None
+    }

@@ -1,0 +1,47 @@
+"""A subject whose process comes to harm; the hidden size says how."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+
+import torch
+from torch import Tensor
+
+from conformance import Contract
+from conformance import Kernel
+from conformance import Subject
+
+
+EXITS, KILLED, SEGFAULTS, HANGS, PRINTS, LEAVES = 3, 5, 7, 9, 11, 13
+
+
+def subject() -> Subject:
+    """Right where it comes back."""
+    kernel = Kernel(call=_rms_norm, contract=Contract(backward=False))
+    return Subject(name="troubled", version="1", kernels={"rms_norm": kernel})
+
+
+def _rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    trouble = x.shape[-1]
+    if trouble == EXITS:
+        print("last words")
+        sys.stdout.flush()
+        os._exit(3)
+    if trouble == KILLED:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if trouble == SEGFAULTS:
+        ctypes.string_at(0)
+    if trouble == HANGS:
+        time.sleep(600)
+    if trouble == LEAVES:
+        sys.exit("leaving")
+    if trouble == PRINTS:
+        print('{"verdict": "pass"}\n' * 10_000)
+        os.write(1, b"\0" * 70_000)
+    wide = x.float()
+    y = wide / torch.sqrt((wide * wide).mean(-1, keepdim=True) + eps)
+    return (y if weight is None else y * weight.float()).to(x.dtype).contiguous()

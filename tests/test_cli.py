@@ -1,0 +1,141 @@
+"""The command line: output, exit codes, and one sentence for each mistake."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.catalogue import all_cases
+from conformance.cli import main
+from conformance.recorder import Recorder
+from conformance.reports.render import FORMATS
+from conformance.reports.result import Result
+from conformance.reports.result import Run
+
+
+CASE = "ACC-3/fused_add_rms_norm/forward/float16/4x1000"
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    code = caught.value.code
+    return code if isinstance(code, int) else 0
+
+
+def test_list_prints_every_case(capsys: pytest.CaptureFixture[str]) -> None:
+    """One id a line, in the order of the catalogue."""
+    assert run("list") == 0
+    assert capsys.readouterr().out.splitlines() == [case.id for case in all_cases()]
+
+
+def test_list_takes_clauses_and_families(capsys: pytest.CaptureFixture[str]) -> None:
+    """EPS is all of EPS, EPS-3 is EPS-3 alone."""
+    assert run("list", "EPS-3") == 0
+    clause = capsys.readouterr().out.splitlines()
+    assert run("list", "EPS") == 0
+    family = capsys.readouterr().out.splitlines()
+    assert {each.partition("/")[0] for each in clause} == {"EPS-3"}
+    assert set(clause) < set(family)
+    assert all(each.startswith("EPS-") for each in family)
+
+
+def test_list_clauses_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Level, number of cases, statement and bugs of each clause that has a case."""
+    assert run("list", "--clauses", "EPS-3") == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("EPS-3", "must-refuse", "12", "local-inference-lab/b12x#121"))
+
+
+def test_show_explains_a_case(capsys: pytest.CaptureFixture[str]) -> None:
+    """Clause, call, inputs and bugs, without running anything; a case that is in no suite is told apart."""
+    assert run("show", CASE) == 0
+    text = capsys.readouterr().out
+    assert "ACC-3, must-compute" in text
+    assert "fused_add_rms_norm(x=float16[4, 1000]" in text
+    assert "bug     vllm-project/vllm#52104" in text
+    assert "verdict" not in text
+    assert run("show", CASE.replace("4x1000", "1x3")) == 0
+    assert "(not in the catalogue)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("attribute", "code"), [("narrow_sum", 1), ("subject", 0)])
+def test_show_runs_a_case(
+    capsys: pytest.CaptureFixture[str], subjects: Path, attribute: str, code: int
+) -> None:
+    """The verdict with every measurement; the exit code is the verdict's."""
+    assert (
+        run("show", CASE, "--backend", "interpreter", "--subject", f"{subjects / 'faulty.py'}:{attribute}")
+        == code
+    )
+    text = capsys.readouterr().out
+    assert ("verdict fail" in text) == bool(code)
+    assert "of the bound" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "NOSUCH-1"], "no case proves NOSUCH-1"),
+        (["show", "nosuch"], "'nosuch' is not a case"),
+        (["show", CASE, "--backend", "gpu"], "unknown backend 'gpu'"),
+        (["report", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
+        (["report", "."], "no journal (*.jsonl) was found"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    said: str,
+) -> None:
+    """On standard error, with exit code 2."""
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("conformance: ")
+    assert error.count("\n") == 1
+    assert said in error
+
+
+@pytest.fixture
+def journal(tmp_path: Path, a_run: Run, a_result: Result) -> Path:
+    recorder = Recorder(tmp_path, a_run)
+    recorder.write(a_result)
+    recorder.close()
+    return recorder.path
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_report_writes_each_format(capsys: pytest.CaptureFixture[str], journal: Path, format: str) -> None:
+    """To standard output, or to a file that ends with a newline."""
+    assert run("report", str(journal), "--format", format) == 0
+    printed = capsys.readouterr().out
+    assert "MASK-1" in printed
+    assert run("report", str(journal), "--format", format, "-o", str(journal.with_suffix(".out"))) == 0
+    assert journal.with_suffix(".out").read_text().rstrip("\n") == printed.rstrip("\n")
+    assert capsys.readouterr().out == ""
+
+
+def test_report_says_where_it_cannot_write(capsys: pytest.CaptureFixture[str], journal: Path) -> None:
+    """A folder that is not there is a usage error."""
+    assert run("report", str(journal), "-o", str(journal.parent / "no" / "file")) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    """``conformance list | head -1``: exit code 0, nothing on standard error."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "conformance.cli", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), error) == (0, b"")

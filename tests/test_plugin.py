@@ -1,0 +1,224 @@
+"""The plugin in runs of its own: exit codes, journal, summary, and manners as a guest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conformance.reports.journal import Journal
+from conformance.reports.journal import read_journals
+
+
+#: A small catalogue of one's own: `widths` are the hidden sizes.
+CATALOGUE = """
+from conformance.case import cases
+from conformance.catalogue import proves
+
+@proves(cases("MASK-1", operation={operations}, shape=[(2, width) for width in {widths}]))
+def test_widths(conformance, case):
+    conformance(case)
+"""
+ON = "--backend=interpreter"
+
+
+def write_catalogue(pytester: pytest.Pytester, *widths: int, operations: str = "'rms_norm'") -> None:
+    pytester.makepyfile(test_mine=CATALOGUE.format(operations=operations, widths=list(widths)))
+
+
+def troubled(subjects: Path) -> str:
+    return f"--subject={subjects / 'troubled.py'}:subject"
+
+
+def journal(folder: Path) -> Journal:
+    (found,) = read_journals([folder])
+    return found
+
+
+def verdicts(found: Journal) -> dict[str, str]:
+    return {result.case.rpartition("/")[2]: result.verdict for result in found.results}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--backend=rocm"], "rocm"),
+        (
+            ["--backend=gpu"],
+            "unknown backend 'gpu'; the backends are auto, cuda, rocm, interpreter, rocm-emulated",
+        ),
+        ([ON, "--subject=nosuch"], "no subject is called 'nosuch'"),
+        ([ON, "--subject=raises.py:subject"], "OSError: no licence (raises.py, line 1)"),
+        ([ON, "--subject=wrong.py:subject"], "unexpected keyword argument 'kernel'"),
+    ],
+    ids=["no such GPU", "unknown backend", "not installed", "raises on import", "wrong field"],
+)
+def test_what_cannot_run_is_a_usage_error(pytester: pytest.Pytester, options: list[str], said: str) -> None:
+    """One sentence, pytest's exit code for usage errors, and nothing green."""
+    write_catalogue(pytester, 17)
+    pytester.makepyfile(
+        raises="raise OSError('no licence')",
+        wrong="from conformance import Subject\nsubject = Subject(name='s', version='1', kernel={})",
+    )
+    result = pytester.runpytest_subprocess(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    errors = [line for line in result.errlines if line.strip()]
+    assert len(errors) == 1
+    assert errors[0].startswith("ERROR: ")
+    assert said in errors[0]
+    assert "passed" not in result.stdout.str()
+    assert not list(pytester.path.glob("conformance-results"))
+
+
+def test_a_refusal_while_collecting_is_a_usage_error_too(pytester: pytest.Pytester) -> None:
+    """Without options of ours the session opens at the first case; the exit code is the same."""
+    write_catalogue(pytester, 17)
+    pytester.makeconftest(
+        "from conformance.worker import Worker, WorkerRefused\n"
+        "def refuse(self): raise WorkerRefused('no worker today')\n"
+        "Worker.start = refuse\n"
+    )
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "no worker today" in result.stdout.str() + result.stderr.str()
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
+
+
+def test_the_suites_run_from_anywhere(pytester: pytest.Pytester, subjects: Path) -> None:
+    """Installed, the catalogue is found with --pyargs, selected with -m and -k, and reported."""
+    result = pytester.runpytest_subprocess(
+        *("--pyargs", "conformance.suites", ON, f"--subject={subjects / 'honest.py'}:subject"),
+        *("-m", "conformance", "-k", "EPS-3 and rms_norm or MASK-1 and 3x17/ and float16"),
+        *("--results", "mine"),
+    )
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(
+        [
+            "conformance: honest 1 on interpreter (CPU interpreter, cpu-*), evidence interpreter, torch *",
+            "*= conformance =*",
+            "journal: mine*.jsonl",
+            "matrix:  mine*.md",
+            "=* passed*refused* in *",
+        ]
+    )
+    found = journal(pytester.path / "mine")
+    assert found.complete
+    assert {each.verdict for each in found.results} == {"pass", "refused"}
+    assert {each.evidence for each in found.results} == {"interpreter"}
+    assert found.run.subjects[0].contracts["rms_norm"]["layouts"] == "any"
+    assert not (pytester.path / "conformance-results").exists()
+
+
+def test_a_crash_costs_one_case_alone_and_in_parallel(pytester: pytest.Pytester, subjects: Path) -> None:
+    """One process or two, the verdicts are the same, in one journal; --lf selects what failed."""
+    pytest.importorskip("xdist")
+    write_catalogue(pytester, 3, 17, operations="['rms_norm', 'layer_norm']")
+    alone = pytester.runpytest_subprocess(ON, troubled(subjects), "--results=alone")
+    assert alone.ret == pytest.ExitCode.TESTS_FAILED
+    alone.stdout.fnmatch_lines(
+        ["*crash: the process exited with code 3*", "*1 failed, 1 passed, 2 unsupported*"]
+    )
+    first = journal(pytester.path / "alone")
+    rms_norm = {
+        each.case.rpartition("/")[2]: each.verdict for each in first.results if each.operation == "rms_norm"
+    }
+    assert rms_norm == {"2x3": "crash", "2x17": "pass"}
+
+    parallel = pytester.runpytest_subprocess(ON, troubled(subjects), "--results=parallel", "-n2")
+    assert parallel.ret == pytest.ExitCode.TESTS_FAILED
+    second = journal(pytester.path / "parallel")
+    assert second.complete
+    assert {(each.case, each.verdict) for each in second.results} == {
+        (each.case, each.verdict) for each in first.results
+    }
+
+    again = pytester.runpytest_subprocess(ON, troubled(subjects), "--lf", "--collect-only", "-q")
+    assert [line for line in again.outlines if "::" in line] == [
+        "test_mine.py::test_widths[troubled:MASK-1/rms_norm/forward/float32/2x3]"
+    ]
+
+
+def test_a_run_that_proves_nothing_is_not_green(pytester: pytest.Pytester, subjects: Path) -> None:
+    """Every case unsupported: pytest's exit code for no tests."""
+    write_catalogue(pytester, 17, operations="'layer_norm'")
+    result = pytester.runpytest_subprocess(ON, troubled(subjects))
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["*1 unsupported*"])
+
+
+def test_a_run_that_stops_early_is_not_complete(pytester: pytest.Pytester, subjects: Path) -> None:
+    """-x ends the run after the first failure: the journal must not pass for the whole catalogue's."""
+    write_catalogue(pytester, 3, 17)
+    result = pytester.runpytest_subprocess(ON, troubled(subjects), "--results=mine", "-x")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    found = journal(pytester.path / "mine")
+    assert verdicts(found) == {"2x3": "crash"}
+    assert not found.complete
+
+
+def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytester, subjects: Path) -> None:
+    """Ctrl-C keeps what is done, and the journal says that it is not all."""
+    write_catalogue(pytester, 17, 9)  # the second one hangs
+    command = [sys.executable, "-m", "pytest", ON, troubled(subjects), "--results=mine"]
+    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
+    folder, deadline = pytester.path / "mine", time.monotonic() + 60
+    while time.monotonic() < deadline and b'"kind": "result"' not in b"".join(
+        each.read_bytes() for each in folder.glob("*.jsonl")
+    ):
+        time.sleep(0.1)
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)  # a terminal's Ctrl-C reaches the worker as well
+    process.communicate(timeout=30)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    found = journal(folder)
+    assert not found.complete
+    assert verdicts(found) == {"2x17": "pass"}
+
+
+STRANGERS_CONFTEST = """
+def pytest_addoption(parser):
+    parser.addoption("--backend", default="theirs")
+"""
+STRANGERS_TEST = """
+import sys
+
+def test_theirs(request):
+    assert request.config.getoption("--backend") == {expected!r}
+    assert not {{"torch", "triton", "numpy"}} & set(sys.modules)
+    ours = {{name for name in sys.modules if name.startswith("conformance.")}}
+    assert ours <= {{"conformance.plugin", "conformance.subject", "conformance.operation"}}
+"""
+
+
+@pytest.mark.parametrize(("options", "expected"), [([], "theirs"), (["--backend=jax"], "jax")])
+def test_a_strangers_option_stays_the_strangers(
+    pytester: pytest.Pytester, options: list[str], expected: str
+) -> None:
+    """A project with a --backend of its own runs as before, and imports no torch."""
+    pytester.makeconftest(STRANGERS_CONFTEST)
+    pytester.makepyfile(STRANGERS_TEST.format(expected=expected))
+    result = pytester.runpytest_subprocess(*options)
+    result.assert_outcomes(passed=1)
+    assert "conformance:" not in result.stdout.str()
+
+
+def test_a_taken_name_gets_our_prefix(pytester: pytest.Pytester) -> None:
+    """Beside a stranger's --backend, ours is --conformance-backend."""
+    pytester.makeconftest(STRANGERS_CONFTEST)
+    write_catalogue(pytester, 17)
+    result = pytester.runpytest_subprocess("--backend=jax", "--conformance-backend=gpu")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: unknown backend 'gpu'*"])
+
+
+def test_help_names_the_options(pytester: pytest.Pytester) -> None:
+    """pytest --help has a section of ours."""
+    result = pytester.runpytest_subprocess("--help")
+    result.stdout.fnmatch_lines(
+        ["conformance of normalization kernels:", "*--backend=NAME*", "*--subject=SUBJECT*"]
+    )

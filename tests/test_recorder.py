@@ -1,0 +1,62 @@
+"""What a run leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.recorder import Recorder
+from conformance.reports.journal import read_journal
+from conformance.reports.result import Result
+from conformance.reports.result import Run
+
+
+@pytest.mark.parametrize(
+    ("verdict", "proven"), [("pass", 1), ("fail", 1), ("unsupported", 0), ("toolchain", 0)]
+)
+def test_a_run_counts_what_it_proved(
+    tmp_path: Path, a_run: Run, a_result: Result, verdict: str, proven: int
+) -> None:
+    """Verdicts that say something about the kernel, and no others."""
+    recorder = Recorder(tmp_path, a_run)
+    recorder.write(replace(a_result, verdict=verdict))
+    recorder.close()
+    assert recorder.proven == proven
+
+
+def test_two_runs_have_two_files(tmp_path: Path, a_run: Run) -> None:
+    """Started in the same second, they do not overwrite each other; a subject's name is no path."""
+    recorders = [Recorder(tmp_path / "deep" / "folder", a_run) for _ in range(3)]
+    paths = [recorder.path for recorder in recorders]
+    for recorder in recorders:
+        recorder.close()
+    assert len(set(paths)) == 3
+    assert all(path.parent == tmp_path / "deep" / "folder" for path in paths)
+    assert all("cuda-a-b-c" in path.name for path in paths)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_the_matrix_lies_beside_the_journal(
+    tmp_path: Path, a_run: Run, a_result: Result, complete: bool
+) -> None:
+    """An interrupted run has its matrix as well, and its journal says that it is not complete."""
+    recorder = Recorder(tmp_path, a_run)
+    recorder.write(replace(a_result, verdict="pass"))
+    recorder.close(complete=complete)
+    assert read_journal(recorder.path).complete is complete
+    assert "MASK-1" in recorder.path.with_suffix(".md").read_text()
+
+
+def test_the_summary_says_where_it_all_is(
+    tmp_path: Path, a_run: Run, a_result: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative to the current directory where it lies below."""
+    monkeypatch.chdir(tmp_path)
+    recorder = Recorder(tmp_path / "results", a_run)
+    recorder.write(replace(a_result, verdict="pass"))
+    recorder.close()
+    summary = recorder.summary(100)
+    assert f"journal: results/{recorder.path.name}" in summary
+    assert "MASK-1" in summary

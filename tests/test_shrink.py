@@ -1,0 +1,91 @@
+"""The search for the smallest call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from conformance.case import Case
+from conformance.case import parse_case
+from conformance.clause import Level
+from conformance.execution import blank_result
+from conformance.reports.result import Result
+from conformance.shrink import describe_call
+from conformance.shrink import shrink
+from conformance.shrink import smaller_cases
+
+
+CASE = parse_case("MASK-1/layer_norm/forward/float16/40x1000")
+
+
+def failing_where(
+    fails: Callable[[Case], bool], broken: Callable[[Case], str] = lambda case: "MASK-1"
+) -> Callable[[Case], Result]:
+    def execute(case: Case) -> Result:
+        blank = blank_result(case, "s", "interpreter", Level.MUST_COMPUTE)
+        return (
+            replace(blank, verdict="fail", broken=broken(case))
+            if fails(case)
+            else replace(blank, verdict="pass")
+        )
+
+    return execute
+
+
+def test_the_smallest_failing_shape_is_found() -> None:
+    """Fails from 3 rows and 129 columns on: that comes out, without the parameters it does not need."""
+    found = shrink(CASE, failing_where(lambda case: case.shape[0] >= 3 and case.shape[1] >= 129))
+    assert found is not None
+    smallest = parse_case(found.case)
+    assert smallest.shape == (3, 129)
+    assert smallest.absent == ("weight", "bias")
+    assert found.call == "layer_norm(x=float16[3, 129], weight=None, bias=None, eps=1e-06)"
+
+
+def test_another_fault_is_not_the_same_failure() -> None:
+    """A smaller case that breaks another clause does not stand for this one."""
+    found = shrink(
+        CASE, failing_where(lambda case: True, lambda case: "MASK-1" if case.hidden_size > 500 else "ACC-1")
+    )
+    assert found is not None
+    assert parse_case(found.case).hidden_size > 500
+
+
+def test_what_does_not_fail_again_has_no_smallest_call() -> None:
+    """It depends on what ran before it in the same process."""
+    assert shrink(CASE, failing_where(lambda case: False)) is None
+
+
+def test_every_candidate_is_smaller() -> None:
+    """Fewer elements, fewer operands or fewer layouts, so the search ends."""
+    for id in (
+        "MASK-1/layer_norm/forward/float16/40x1000",
+        "ROWS-3/rms_norm/forward/float16/2x3x65",
+        "STRIDE-1/fused_add_rms_norm/forward/float16/4x65/layout.x=row-gap/layout.residual=padded",
+        "ROWS-3/rms_norm/forward/float16/65",
+    ):
+        case = parse_case(id)
+        for each in smaller_cases(case):
+            size = (math.prod(each.shape), -len(each.absent), len(each.layouts))
+            assert size < (math.prod(case.shape), -len(case.absent), len(case.layouts))
+            assert len(each.shape) == len(case.shape)
+
+
+def test_a_misfit_keeps_its_shapes() -> None:
+    """Where the shapes are the point, they stay."""
+    case = parse_case("SHAPE-1/rms_norm/forward/float32/4x64/shape.weight=63")
+    assert {each.shape for each in smaller_cases(case)} <= {(4, 64)}
+
+
+def test_the_call_in_words() -> None:
+    """Operands with dtype, shape and layout; what follows the call."""
+    case = parse_case(
+        "STRIDE-1/fused_add_rms_norm/backward/float16/4x65/layout.x=row-gap/upstream=y/no=weight"
+    )
+    assert describe_call(case) == (
+        "fused_add_rms_norm(x=float16[4, 65] row-gap, residual=float16[4, 65], weight=None, eps=1e-06), "
+        "then backward from y"
+    )
+    case = parse_case("ALIAS-2/rms_norm/forward/float32/1x1/procedure=in-place/in-place=yes")
+    assert describe_call(case).endswith("eps=1e-06) in place; procedure in-place")

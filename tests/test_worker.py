@@ -1,0 +1,92 @@
+"""Worker processes: one bad case costs one case."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.case import Case
+from conformance.case import parse_case
+from conformance.worker import Worker
+from conformance.worker import WorkerRefused
+
+
+def case(width: int) -> Case:
+    """The hidden size says what becomes of the process; see ``subjects/troubled.py``."""
+    return parse_case(f"MASK-1/rms_norm/forward/float32/2x{width}")
+
+
+HARMLESS = case(17)
+
+
+@pytest.fixture(scope="module")
+def worker(subjects: Path) -> Iterator[Worker]:
+    worker = Worker("interpreter", f"{subjects / 'troubled.py'}:subject", canaries=False)
+    worker.start()
+    yield worker
+    worker.stop()
+
+
+@pytest.mark.parametrize(
+    ("width", "verdict", "said"),
+    [
+        (3, "crash", "the process exited with code 3; it last printed: last words"),
+        (5, "crash", "the process was killed by SIGKILL"),
+        (7, "crash", "the process was killed by SIGSEGV"),
+        (9, "timeout", "no answer within 2 s"),
+        (13, "crash", "the process exited with code 1; it last printed: leaving"),
+    ],
+    ids=["exits", "killed", "segfaults", "hangs", "leaves"],
+)
+def test_a_lost_process_costs_its_case_alone(worker: Worker, width: int, verdict: str, said: str) -> None:
+    """The verdict says how the process ended; the next case runs in a fresh one."""
+    lost = worker.run(case(width), 2 if verdict == "timeout" else 60)
+    assert (lost.verdict, lost.broken, lost.message) == (verdict, "MASK-1", said)
+    assert (lost.case, lost.subject) == (case(width).id, "troubled")
+    assert worker.run(HARMLESS, 60).verdict == "pass"
+
+
+def test_what_a_subject_prints_is_no_answer(worker: Worker) -> None:
+    """A flood on standard output neither blocks the process nor looks like a result."""
+    result = worker.run(case(11), 60)
+    assert (result.verdict, result.case) == ("pass", case(11).id)
+
+
+def test_a_process_that_dies_between_cases_costs_none(worker: Worker) -> None:
+    """Killed while idle, it is replaced."""
+    assert worker.run(HARMLESS, 60).verdict == "pass"
+    assert worker._process is not None
+    worker._process.kill()
+    time.sleep(0.2)
+    assert worker.run(HARMLESS, 60).verdict == "pass"
+
+
+def test_bugs_travel_to_the_result(worker: Worker) -> None:
+    """They are not in the id, and are in the record."""
+    assert worker.run(HARMLESS.smaller(bugs=("owner/repo#1",)), 60).bugs == ("owner/repo#1",)
+
+
+def test_shrinking_that_dies_finds_nothing(worker: Worker) -> None:
+    """A search that crashes is no result, and no error."""
+    assert worker.shrink(case(3), 60) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import os\nos._exit(3)", "did not start: the process exited with code 3"),
+        ("raise OSError('no licence')", "OSError: no licence"),
+    ],
+)
+def test_a_subject_that_cannot_be_loaded_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    """One sentence, whether the file raises or takes its process with it."""
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    worker = Worker("interpreter", f"{path}:subject")
+    with pytest.raises(WorkerRefused) as caught:
+        worker.start()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
