@@ -71,6 +71,10 @@ INPUT_FAULTS = (
 
 WEIGHT_FAULTS = (
     Fault(
+        "dweight_skips_nan", "NONFINITE-2", ALL, "openvinotoolkit/openvino#37084",
+        "terms that are not a number are left out of the sum",
+    ),
+    Fault(
         "dweight_ignores_dy", "GRAD-1", ALL, "tenstorrent/tt-metal#53204",
         "dweight is the sum of the normalized values, right for a dy of ones",
     ),
@@ -193,6 +197,8 @@ def weight_gradient_kernel(
         terms = dy * x_hat
         if FAULT == "dweight_ignores_dy":
             terms = tl.where(mask, x_hat, 0.0)
+        if FAULT == "dweight_skips_nan":
+            terms = tl.where(terms == terms, terms, 0.0)
         if FAULT == "dweight_terms_rounded":
             terms = rounded(terms, dy_ptr.dtype.element_ty)
         dweight += tl.sum(terms, axis=0)[None, :]

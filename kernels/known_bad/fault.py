@@ -30,8 +30,6 @@ class Fault:
     dtypes: tuple[str, ...] = ()
     #: What the kernel declares beside what all known-bad kernels declare.
     declares: Mapping[str, object] = field(default_factory=dict)
-    #: Whether only a real GPU shows it.
-    needs_gpu: bool = False
 
 
 def switch(fault: str, faults: Iterable[Fault]) -> str:

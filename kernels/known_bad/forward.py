@@ -50,6 +50,10 @@ FAULTS = (
         "the row index has 16 bits",
     ),
     Fault(
+        "offset_in_32_bits", "OFFSET-1", ALL, "linkedin/Liger-Kernel#1483",
+        "row · stride is formed in 32 bits",
+    ),
+    Fault(
         "normalized_rounded", "ACC-1", ALL, "vllm-project/vllm#42325",
         "the normalized value is rounded to 16 bits before the product with weight", NARROW,
     ),
@@ -111,6 +115,8 @@ def forward_kernel(
     if FAULT == "row_index_wraps_at_65536":
         row = row & 0xFFFF
     x = x_ptr + row * x_stride
+    if FAULT == "offset_in_32_bits":
+        x = x_ptr + (row * x_stride).to(tl.int32)
     residual = residual_ptr
     if residual_ptr is not None:
         residual = residual_ptr + row * residual_stride

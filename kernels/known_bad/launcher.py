@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import torch
@@ -43,6 +44,18 @@ FAULTS = (
         "current_device_left_changed", "DEVICE-1", ALL, "NVIDIA/apex#1736",
         "the operands' device stays current after the call",
     ),
+    Fault(
+        "tile_of_first_hidden_size", "STATE-1", ALL, "Dao-AILab/quack#162",
+        "the tile that the first hidden size needs is kept for all that follow",
+    ),
+    Fault(
+        "row_group_lost_now_and_then", "DET-1", ALL, "triton-lang/triton#6307",
+        "in every fourth call the sum of a row group does not reach dweight",
+    ),
+    Fault(
+        "launched_on_default_stream", "DEVICE-3", ALL, "linkedin/Liger-Kernel#1450",
+        "the kernel is launched on the default stream, not on the current one",
+    ),
 )  # fmt: skip
 
 #: Elements of a tile of short rows, and columns of the widest.
@@ -52,6 +65,9 @@ WIDEST_TILE = 8192
 SMALL_TILES = ("row_mask_missing", "dweight_accumulated_in_16_bits")
 #: Row groups whose sums are added to ``dweight``; each stores one row of a scratch.
 GROUPS = 8
+
+_FIRST_TILE: dict[str, tuple[int, int, int]] = {}
+_CALLS = count(1)
 
 
 @dataclass(frozen=True)
@@ -125,6 +141,8 @@ class Launcher:
                     dy_rows, h_rows, mean, rstd, dweight, dbias, dy_stride, h_stride, row_count, hidden_size,
                     FAULT=switch(self.fault, backward.WEIGHT_FAULTS), ROWS=height, BLOCK=block,
                 )  # fmt: skip
+        if self.fault == "row_group_lost_now_and_then" and next(_CALLS) % 4 == 0:
+            dweight[-1:] = 0.0
         return dweight.sum(0).to(dy.dtype), dbias.sum(0).to(dy.dtype)
 
     def _rows(self, name: str, operand: Tensor | None) -> tuple[Tensor | None, int]:
@@ -145,6 +163,9 @@ class Launcher:
         if self.fault == "backward_takes_first_dimension_for_rows" and kernel is not forward.forward_kernel:
             row_count = like.shape[0] if like.dim() > 1 else 1
         rows, block = self._tile(hidden_size)
+        tiles = triton.cdiv(hidden_size, block)
+        if self.fault == "tile_of_first_hidden_size":
+            rows, block, tiles = _FIRST_TILE.setdefault(self.operation, (rows, block, tiles))
         programs = triton.cdiv(row_count, rows)
         if self.fault == "tail_rows_not_written":
             programs = row_count // rows
@@ -154,7 +175,7 @@ class Launcher:
             kernel[(programs,)](
                 *arguments, row_count, hidden_size,
                 CENTRED=self.centred, WEIGHT_OFFSET=self.weight_offset, FAULT=switch(self.fault, faults),
-                ROWS=rows, BLOCK=block, TILES=triton.cdiv(hidden_size, block),
+                ROWS=rows, BLOCK=block, TILES=tiles,
             )  # fmt: skip
 
     def _device(self, operand: Tensor) -> AbstractContextManager[Any]:
@@ -164,4 +185,6 @@ class Launcher:
         if self.fault == "current_device_left_changed":
             torch.cuda.set_device(operand.device)
             return nullcontext()
+        if self.fault == "launched_on_default_stream":
+            return torch.cuda.stream(torch.cuda.default_stream(operand.device))
         return on_device_of(operand)

@@ -79,6 +79,10 @@ FAULTS = (
         "a zero row is divided by the root of 0",
     ),
     Fault(
+        "variance_reset_where_not_finite", "NONFINITE-1", (RMS_NORM, FUSED), "pytorch/pytorch#173989",
+        "a variance that is not finite counts as 0, so the rest of its row looks sound",
+    ),
+    Fault(
         "rstd_without_eps", "EPS-4", ALL, "seed fused add: double-counting eps",
         "the returned rstd lacks eps; its consumer must add it again",
     ),
@@ -194,6 +198,8 @@ def inverse_root(mean_square, eps, dtype: tl.constexpr, FAULT: tl.constexpr):
         inside = mean_square
     if FAULT == "zero_row_without_eps":
         inside = tl.where(mean_square == 0.0, 0.0, inside)
+    if FAULT == "variance_reset_where_not_finite":
+        inside = tl.where(tl.abs(mean_square) < float("inf"), inside, eps)
     root = tl.sqrt_rn(inside)
     if FAULT == "eps_outside":
         root = root + eps
