@@ -60,6 +60,10 @@ FAULTS = (
         "recompute_normalizes_again", "GRAD-6", ALL, "state-spaces/mamba#885",
         "a forward that is recomputed in backward takes its input for normalized already",
     ),
+    Fault(
+        "zeros_under_compile", "COMPILE-1", ALL, "linkedin/Liger-Kernel#871",
+        "y is zero where torch.compile traces the call",
+    ),
 )  # fmt: skip
 
 #: Tensors of each operation in call order.
@@ -85,6 +89,8 @@ class Call:
     def __call__(self, *arguments: Any) -> Any:
         """The outputs: ``y``, or ``(y, residual_out)``."""
         y, residual_out, _mean, _rstd = self._run(arguments)
+        if self.fault == "zeros_under_compile" and torch.compiler.is_compiling():
+            y = torch.zeros_like(y)
         return y if residual_out is None else (y, residual_out)
 
     def in_place(self, *arguments: Any) -> tuple[Tensor, ...]:

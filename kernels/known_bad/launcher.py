@@ -53,7 +53,7 @@ FAULTS = (
         "in every fourth call the sum of a row group does not reach dweight",
     ),
     Fault(
-        "launched_on_default_stream", "DEVICE-3", ALL, "linkedin/Liger-Kernel#1450",
+        "launched_on_default_stream", "GRAPH-1", ALL, "linkedin/Liger-Kernel#1450",
         "the kernel is launched on the default stream, not on the current one",
     ),
 )  # fmt: skip
