@@ -40,6 +40,9 @@ SAMPLE = 36
 BAD, GOOD = "conformance.subjects.known_bad", "conformance.subjects.good_but_different"
 #: Good kernels' names to their subjects: the known-bad kernels' own code without a fault, and the variants.
 GOOD_KERNELS = {"correct": f"{BAD}:correct"} | {each.name: f"{GOOD}:{each.name}" for each in VARIANTS}
+_NO_EVIDENCE = ("unsupported", "not-run")
+#: A fault of the suite's own, ``toolchain``, catches nothing.
+_CATCHES = ("fail", "crash", "timeout")
 
 
 @dataclass
@@ -56,8 +59,20 @@ class Outcome:
 
     @property
     def failed(self) -> list[Result]:
-        """Results that a gate would stop at."""
-        return [result for result in self.ran if not VERDICTS[result.verdict]]
+        """Results that catch a known-bad kernel, or flag a good one."""
+        return [result for result in self.ran if self._counts(result)]
+
+    def _counts(self, result: Result) -> bool:
+        if self.clause:
+            return result.verdict in _CATCHES
+        return not VERDICTS[result.verdict]
+
+    def add(self, result: Result, case: Case) -> None:
+        """Take up one result, if it is evidence."""
+        if result.verdict not in _NO_EVIDENCE:
+            self.ran.append(result)
+        if result.clause == self.clause and self._counts(result):
+            self.missed -= _sought(case)
 
     @property
     def verdict(self) -> str:
@@ -154,18 +169,11 @@ class Trials:
         return [case for case in self._catalogue if case.operation in operations]
 
     def _one(self, worker: Worker, spec: str, case: Case, outcome: Outcome) -> None:
-        """Run one case and keep its result if it is evidence."""
+        """Run one case, unless a canary shows that it proves nothing here."""
         if toolchain_reason(self.canaries, [case.dtype, *(dtype for _, dtype in case.dtypes)]):
             return
         seconds = float(worker.greeting["environment"]["case_seconds"])
-        result = worker.run(case, seconds, subject=spec)
-        if result.verdict not in _NO_EVIDENCE:
-            outcome.ran.append(result)
-        if result.clause == outcome.clause and not VERDICTS[result.verdict]:
-            outcome.missed -= _sought(case)
-
-
-_NO_EVIDENCE = ("unsupported", "not-run")
+        outcome.add(worker.run(case, seconds, subject=spec), case)
 
 
 def _size(case: Case) -> int:

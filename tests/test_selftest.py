@@ -9,6 +9,7 @@ import pytest
 
 from conformance import cli
 from conformance.backends.protocol import Backend
+from conformance.case import parse_case
 from conformance.catalogue import all_cases
 from conformance.execution import execute
 from conformance.kernels.known_bad import FAULTS
@@ -93,6 +94,17 @@ def test_a_good_kernel_is_flagged_by_any_failure(a_result: Result) -> None:
     assert stands([clean])
     assert not stands([clean, flagged])
     assert a_result.case in report([clean, flagged])
+
+
+def test_a_fault_of_the_suites_own_catches_nothing(a_result: Result) -> None:
+    """It leaves a known-bad kernel missed, and flags a good one."""
+    case = parse_case("EPS-1/rms_norm/forward/float16/3x64")
+    bad, good = Outcome("bad", "EPS-1", {("rms_norm", "")}), Outcome("good")
+    for outcome in (bad, good):
+        outcome.add(result_of(a_result, "toolchain"), case)
+    assert (bad.verdict, good.verdict) == ("MISSED", "FLAGGED")
+    bad.add(result_of(a_result, "crash"), case)
+    assert bad.verdict == "caught"
 
 
 def test_nothing_that_ran_is_no_proof(a_result: Result) -> None:

@@ -131,7 +131,7 @@ _FIRST_EPS: dict[tuple[int, ...], float] = {}
 
 def check_operands(fault: str, x: Tensor, others: Mapping[str, Tensor | None]) -> None:
     """Refuse what the kernels cannot compute; raises :class:`TypeError` or :class:`ValueError`."""
-    accepted = DTYPES
+    accepted: tuple[torch.dtype, ...] = DTYPES
     if fault == "integers_accepted":
         accepted = (*DTYPES, *_INTEGERS)
     if fault == "float64_through_float32":

@@ -24,7 +24,7 @@ SOURCE = "\n".join(path.read_text() for path in Path(known_bad.__file__).parent.
 
 def test_there_are_enough() -> None:
     """At least 60 known-bad kernels and 12 good ones, each under a name of its own."""
-    names = [each.name for each in (*FAULTS, *VARIANTS)]
+    names = [fault.name for fault in FAULTS] + [variant.name for variant in VARIANTS]
     assert len(set(names)) == len(names)
     assert len(FAULTS) >= 60
     assert len(VARIANTS) >= 12
