@@ -37,7 +37,7 @@ class _AtomicLauncher(Launcher):
         """Every row is added to one float32 sum, in whatever order the rows come."""
         (dy_rows, dy_stride), (h_rows, h_stride) = rows_of("", "dy", dy), rows_of("", "h", h)
         row_count, hidden_size = h_rows.shape
-        dweight, dbias = torch.zeros((2, hidden_size), dtype=torch.float32, device=dy.device).unbind()
+        dweight, dbias = (dy.new_zeros(hidden_size, dtype=torch.float32) for _ in range(2))
         if row_count:
             with on_device_of(dy):
                 _atomic_sums[(row_count, triton.cdiv(hidden_size, 1024))](

@@ -96,12 +96,20 @@ def copying(operation: str) -> Callable[..., Any]:
 
 
 def strided_as_x(operation: str) -> Callable[..., Any]:
-    """The model answer, its outputs copied to tensors that torch makes like `x`."""
+    """The model answer, its outputs copied to tensors with the strides of `x`.
+
+    Raises :class:`ValueError` for an `x` whose elements share addresses.
+    """
 
     def call(x: Tensor, *others: Any) -> Any:
+        if 0 in x.stride() and x.numel() > 1:
+            raise ValueError(f"x has strides {x.stride()}; no output can have them")
         returned = _MODEL[operation](x, *others)
         several = isinstance(returned, tuple)
-        shaped = [torch.empty_like(x).copy_(each) for each in (returned if several else (returned,))]
+        shaped = [
+            torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).copy_(each)
+            for each in (returned if several else (returned,))
+        ]
         return tuple(shaped) if several else shaped[0]
 
     return call
