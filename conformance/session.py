@@ -5,6 +5,7 @@ This is pytest's side, or the command line's. It imports neither torch nor Trito
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -160,6 +161,8 @@ class Session:
         self._worker = None
 
 
+#: Where GitHub and GitLab name the commit under test.
+_CI_COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA")
 _RECORDED = ("backend", "evidence", "device", "architecture", "driver", "torch", "triton", "python")
 
 
@@ -168,7 +171,10 @@ def _dtypes(case: Case) -> list[str]:
 
 
 def git_state(directory: Path) -> tuple[str, bool]:
-    """Commit of a directory and whether it has uncommitted changes; empty outside a checkout."""
+    """Commit of a directory and whether it has uncommitted changes.
+
+    Where there is no checkout, as in a container of a CI job, the commit is the one that the CI names; else empty.
+    """
     commands = (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
     try:
         commit, changes = (
@@ -182,5 +188,5 @@ def git_state(directory: Path) -> tuple[str, bool]:
             for command in commands
         )
     except (OSError, subprocess.SubprocessError):
-        return "", False
+        return next(filter(None, map(os.environ.get, _CI_COMMITS)), ""), False
     return commit, bool(changes)

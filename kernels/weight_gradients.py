@@ -20,8 +20,9 @@ from conformance.kernels.launch import readable_rows
 from conformance.kernels.launch import row_tile
 
 
-#: Columns of a program's tile: 256 bytes of a 16-bit row, and enough tiles over a usual width to fill a GPU.
-TILE_COLUMNS = 128
+#: Columns of a program's tile: 1 KiB of a 16-bit row at a time, and few programs for a wide one. Row groups,
+#: not columns, make up the programs that fill a GPU.
+TILE_COLUMNS = 512
 #: Programs wanted for each multiprocessor, of 8 warps each; a multiprocessor holds 4 to 8 of them.
 PROGRAMS_PER_MULTIPROCESSOR = 4
 

@@ -39,11 +39,11 @@ def test_scratch_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) ->
             return lambda *arguments, **options: launched.append((*grid, *arguments[4].shape))
 
     monkeypatch.setattr(weight_gradients, "_column_sums", Recorder())
-    for row_count in (1, 10**3, 10**5):
-        rows = torch.zeros(1, 256).expand(row_count, 256)
+    for row_count in (1, 10**2, 10**5):
+        rows = torch.zeros(1, 1024).expand(row_count, 1024)
         weight_gradients.weight_gradients(rows, rows, None, torch.zeros(row_count), weight=True, bias=False)
     most = launch.INTERPRETED_MULTIPROCESSORS * weight_gradients.PROGRAMS_PER_MULTIPROCESSOR // 2
-    assert launched == [(2, 1, 1, 256), (2, 32, 32, 256), (2, most, most, 256)]
+    assert launched == [(2, 1, 1, 1024), (2, 13, 13, 1024), (2, most, most, 1024)]
 
 
 def test_every_launch_is_under_a_device_guard(
