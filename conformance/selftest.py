@@ -90,7 +90,7 @@ class Outcome:
         others = dict.fromkeys(result.clause for result in self.failed if result.clause != self.clause)
         count = f"{len(found)} of {len(own)}" if self.clause else f"{len(self.failed)} of {len(self.ran)}"
         lacks = " ".join(sorted("/".join(filter(None, each)) for each in self.missed))
-        seen = f"not in {lacks}" if self.missed else " ".join(others)
+        seen = f"not in {lacks}" if self.verdict == "MISSED" else " ".join(others)
         return self.name, self.clause, self.verdict, count, seen
 
 

@@ -97,7 +97,16 @@ WEIGHT_FAULTS = (
 )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=[
+        "dy_stride",
+        "h_stride",
+        "dresidual_out_stride",
+        "dx_stride",
+        "row_count",
+        "hidden_size",
+    ]
+)
 def input_gradient_kernel(
     dy_ptr, h_ptr, weight_ptr, mean_ptr, rstd_ptr, dresidual_out_ptr, dx_ptr,
     dy_stride, h_stride, dresidual_out_stride, dx_stride, row_count, hidden_size,
@@ -170,7 +179,7 @@ def input_gradient_kernel(
         tl.store(dx_ptr + row * dx_stride + column, dx.to(dtype), mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["dy_stride", "h_stride", "row_count", "hidden_size"])
 def weight_gradient_kernel(
     dy_ptr, h_ptr, mean_ptr, rstd_ptr, dweight_ptr, dbias_ptr,
     dy_stride, h_stride, row_count, hidden_size,

@@ -3,6 +3,7 @@
 ``h = x + residual`` (or ``x``), centred for LayerNorm; ``y = h · rstd · weight + bias``. A program holds a
 tile of ROWS rows and BLOCK columns and passes over its rows in TILES tiles: for the mean, for its correction,
 for the squares, and for the outputs. Each pass loads its operands again. With FAULT ``""`` it is correct.
+Sizes and strides are not specialized: every fault is compiled anew, so as few kernels as may be.
 """
 
 from __future__ import annotations
@@ -100,7 +101,16 @@ FAULTS = (
 )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize=[
+        "x_stride",
+        "residual_stride",
+        "y_stride",
+        "residual_out_stride",
+        "row_count",
+        "hidden_size",
+    ]
+)
 def forward_kernel(
     x_ptr, residual_ptr, weight_ptr, bias_ptr, y_ptr, residual_out_ptr, mean_ptr, rstd_ptr,
     x_stride, residual_stride, y_stride, residual_out_stride, eps, row_count, hidden_size,
