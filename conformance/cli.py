@@ -1,4 +1,4 @@
-"""The command line: ``conformance list``, ``show``, ``report``.
+"""The command line: ``conformance list``, ``show``, ``report``, ``selftest``.
 
 Exit codes: 0, 1 if a case that was run failed, 2 for a usage error, which is one sentence on stderr.
 """
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_list(commands.add_parser("list", help="the catalogue's cases, or its clauses"))
     _add_show(commands.add_parser("show", help="one case: what it asks; with --subject or --backend, run it"))
     _add_report(commands.add_parser("report", help="the matrix and the failures of finished runs"))
+    _add_selftest(commands.add_parser("selftest", help="known-bad kernels are caught, good ones are not"))
     return parser
 
 
@@ -168,6 +169,27 @@ def _report(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
     return 0
+
+
+def _add_selftest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kernel", nargs="*", metavar="KERNEL", help="kernels to try (default: all)")
+    parser.add_argument("--backend", default="auto", help="where to run them (default: auto)")
+    parser.add_argument("--jobs", type=int, help="workers at once (default: one for each processor)")
+    parser.set_defaults(command=_selftest)
+
+
+def _selftest(options: argparse.Namespace) -> int:
+    # Imported here: it imports the kernels, and with them torch and Triton.
+    from conformance import selftest
+
+    try:
+        faults, good = selftest.choose(options.kernel)
+    except KeyError as unknown:
+        raise UsageError(f"no kernel of the self-test is called {unknown.args[0]}") from unknown
+    trials = selftest.Trials(options.backend, options.jobs)
+    outcomes = trials.run(faults, good, lambda each: print(each.verdict, each.name, file=sys.stderr))
+    print(selftest.report(outcomes))
+    return 0 if selftest.stands(outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -176,26 +176,36 @@ class Session:
     def __init__(self, backend: Backend, subject: Subject) -> None:
         self.backend = backend
         self.subject = subject
+        self._others: dict[str, Subject] = {}
         # Before anything is called: greet() runs the canaries, and on a GPU starts CUDA.
         self.fresh = FreshProcesses(self._digests)
 
-    def _digests(self, case: Case) -> dict[str, str]:
-        """In a fresh process: what one call gives."""
+    def _digests(self, case: Case, subject: str) -> dict[str, str]:
+        """In a fresh process: what one call of a subject gives."""
         from conformance.procedures.state import digests
         from conformance.stage import Stage
 
-        stage = Stage(case, self.subject.kernels[case.operation], self.backend, case.level)
+        stage = Stage(case, self._subject(subject).kernels[case.operation], self.backend, case.level)
         return digests(stage.run(stage.prepare()))
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out one request of the parent's."""
         case = replace(parse_case(request["case"]), bugs=tuple(request.get("bugs", ())))
         if request["do"] == "run":
-            return execute(case, self.subject, self.backend, self.fresh).to_json()
+            spec = request.get("subject", "")
+            return execute(case, self._subject(spec), self.backend, self.fresh.of(spec)).to_json()
         from conformance.shrink import shrink
 
         smallest = shrink(case, lambda smaller: execute(smaller, self.subject, self.backend, self.fresh))
         return {"smallest": asdict(smallest) if smallest else None}
+
+    def _subject(self, spec: str) -> Subject:
+        """The worker's own subject, or the one that the request names: the self-test has many small ones."""
+        from conformance.loading import load_subject
+
+        if spec and spec not in self._others:
+            self._others[spec] = load_subject(spec)
+        return self._others[spec] if spec else self.subject
 
 
 def greet(backend: Backend, subject: Subject, spec: str, *, canaries: bool) -> dict[str, Any]:

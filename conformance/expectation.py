@@ -61,10 +61,12 @@ def _level(case: Case, contract: Contract) -> Level:
 
 
 def _beyond(case: Case, contract: Contract) -> bool:
-    """Whether the call lies outside what the kernel declares to compute."""
+    """Whether the call lies outside what the kernel declares to compute.
+
+    Autograd, not the caller, chooses the layout of an incoming gradient: there a case may insist.
+    """
     if contract.max_hidden_size is not None and case.hidden_size > contract.max_hidden_size:
         return True
-    if case.level_override is Level.MUST_COMPUTE:
-        return False
+    insists = case.op.upstream if case.level_override is Level.MUST_COMPUTE else ()
     declared = _WIDTH.index(contract.layouts)
-    return any(_WIDTH.index(NEEDS[layout]) > declared for _, layout in case.layouts)
+    return any(_WIDTH.index(NEEDS[layout]) > declared for name, layout in case.layouts if name not in insists)

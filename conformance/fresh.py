@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from collections.abc import Mapping
+from copy import copy
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
@@ -24,13 +25,15 @@ from conformance.case import parse_case
 #: What the first call imports: seconds, once here instead of once in every process.
 _IMPORTED_LATE = ("conformance.procedures", "torch._dynamo", "triton.compiler.code_generator")
 
-Play = Callable[[Case], Mapping[str, str]]
+#: What a case gives with the subject of that spec, ``""`` for the worker's own.
+Play = Callable[[Case, str], Mapping[str, str]]
 
 
 class FreshProcesses:
     """Answers, for a case, with what `play` returns in a process of its own."""
 
     def __init__(self, play: Play) -> None:
+        self._subject = ""
         self._pipe, theirs = Pipe()
         if os.fork() == 0:
             self._pipe.close()
@@ -38,13 +41,19 @@ class FreshProcesses:
             os._exit(0)
         theirs.close()
 
+    def of(self, subject: str) -> FreshProcesses:
+        """The same processes, asked about another subject than the worker's own."""
+        other = copy(self)
+        other._subject = subject
+        return other
+
     def play(self, case: Case, seconds: float) -> dict[str, str]:
         """What the case gives there.
 
         Raises :class:`BackendUnavailable` if such a process cannot run here or does not answer.
         """
         try:
-            self._pipe.send_bytes(case.id.encode())
+            self._pipe.send_bytes(json.dumps([case.id, self._subject]).encode())
             answer: dict[str, Any] = json.loads(self._pipe.recv_bytes()) if self._pipe.poll(seconds) else {}
         except (EOFError, OSError) as error:
             raise BackendUnavailable(f"a fresh process could not be asked: {error}") from error
@@ -58,23 +67,23 @@ def _serve(pipe: Connection, play: Play) -> None:
     """Fork for every case until the worker closes the pipe."""
     while True:
         try:
-            case = parse_case(pipe.recv_bytes().decode())
+            id, subject = json.loads(pipe.recv_bytes())
         except EOFError:
             return
         for module in _IMPORTED_LATE:
             importlib.import_module(module)
         child = os.fork()
         if child == 0:
-            _answer(pipe, play, case)
+            _answer(pipe, play, parse_case(id), subject)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if status != 0:
             pipe.send_bytes(json.dumps({"error": f"it ended with status {status}"}).encode())
 
 
-def _answer(pipe: Connection, play: Play, case: Case) -> None:
+def _answer(pipe: Connection, play: Play, case: Case, subject: str) -> None:
     try:
-        answer: dict[str, Any] = {"digests": play(case)}
+        answer: dict[str, Any] = {"digests": play(case, subject)}
     # Whatever the subject raises here is told to the worker, which asked.
     except Exception as error:  # noqa: BLE001
         answer = {"error": f"{type(error).__name__}: {error}"}

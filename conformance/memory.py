@@ -265,12 +265,14 @@ class GuardedAllocations(TorchDispatchMode):
 
     def _guard(self, result: torch.Tensor, *, initialised: bool) -> torch.Tensor:
         plain = type(result) is torch.Tensor and result.layout is torch.strided
-        if not plain or result.numel() == 0 or result.nbytes > GUARDED_BYTES or result.device.type == "meta":
+        if not plain or result.numel() == 0 or result.device.type == "meta":
             return result
         guard = guard_length(tuple(result.shape))
         span = 1 + sum(
             (size - 1) * stride for size, stride in zip(result.shape, result.stride(), strict=True)
         )
+        if span * result.element_size() > GUARDED_BYTES:
+            return result
         base = pattern(guard + span + guard, result.dtype, "poison", device=result.device)
         view = base.as_strided(result.shape, result.stride(), guard)
         if initialised:

@@ -97,12 +97,13 @@ class Worker:
         self.greeting = self.greeting or greeting
         return self.greeting
 
-    def run(self, case: Case, seconds: float) -> Result:
-        """Run one case within a time limit."""
+    def run(self, case: Case, seconds: float, *, subject: str = "") -> Result:
+        """Run one case within a time limit; `subject` names another subject than the worker's own."""
         evidence = self.greeting["environment"]["evidence"]
+        request = {"do": "run", "case": case.id, "bugs": case.bugs, "subject": subject}
         started = time.perf_counter()
         try:
-            result = Result.from_json(self._ask({"do": "run", "case": case.id, "bugs": case.bugs}, seconds))
+            result = Result.from_json(self._ask(request, seconds))
             if result.verdict == "crash":
                 # The device's context is lost; the next case gets a fresh process.
                 self.stop(kill=True)

@@ -57,6 +57,11 @@ def test_an_absent_operation_is_unsupported() -> None:
             {"layouts": "contiguous"},
             Level.COMPUTE_OR_REFUSE,
         ),
+        (
+            "STRIDE-3/rms_norm/forward/float16/3x4x65/layout.x=row-gap/level=must-compute",
+            {"layouts": "contiguous"},
+            Level.COMPUTE_OR_REFUSE,
+        ),
         ("STRIDE-2/rms_norm/forward/float16/3x64/layout.x=transposed", {}, Level.COMPUTE_OR_REFUSE),
         (
             "STRIDE-2/rms_norm/forward/float16/3x64/layout.x=transposed",

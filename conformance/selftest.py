@@ -1,0 +1,241 @@
+"""The self-test: every known-bad kernel is caught by the clause that it breaks, and no good one is flagged.
+
+A known-bad kernel runs cases of its clause and a probe set, the cheapest case of every clause and direction;
+a good kernel runs the cheapest case of every clause, direction, operation and dtype. The kernels share a few
+workers, since starting one takes longer than all the cases of a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+from tabulate import tabulate
+
+from conformance.backends.protocol import CanaryResult
+from conformance.backends.protocol import toolchain_reason
+from conformance.case import Case
+from conformance.catalogue import all_cases
+from conformance.kernels.good_but_different import VARIANTS
+from conformance.kernels.known_bad import FAULTS
+from conformance.kernels.known_bad import Fault
+from conformance.reports.result import VERDICTS
+from conformance.reports.result import Result
+from conformance.worker import Worker
+
+
+#: Elements of ``x`` in a case that always runs. A larger one runs only where the smaller have not caught the
+#: fault: one of 2 x 40 000 takes as long as a hundred small ones.
+SMALL = 8192
+#: Cases of its clause that a known-bad kernel always runs, spread evenly; the rest run where these miss it.
+SAMPLE = 36
+BAD, GOOD = "conformance.subjects.known_bad", "conformance.subjects.good_but_different"
+#: Good kernels' names to their subjects: the known-bad kernels' own code without a fault, and the variants.
+GOOD_KERNELS = {"correct": f"{BAD}:correct"} | {each.name: f"{GOOD}:{each.name}" for each in VARIANTS}
+_NO_EVIDENCE = ("unsupported", "not-run")
+#: A fault of the suite's own, ``toolchain``, catches nothing.
+_CATCHES = ("fail", "crash", "timeout")
+
+
+@dataclass
+class Outcome:
+    """What became of one kernel."""
+
+    name: str
+    #: Clause that must catch it; empty for a good kernel.
+    clause: str = ""
+    #: What the clause has not caught yet: operations, each with a dtype if it must show in every one.
+    missed: set[tuple[str, str]] = field(default_factory=set)
+    #: Results that are evidence: neither unsupported nor not run.
+    ran: list[Result] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Result]:
+        """Results that catch a known-bad kernel, or flag a good one."""
+        return [result for result in self.ran if self._counts(result)]
+
+    def _counts(self, result: Result) -> bool:
+        if self.clause:
+            return result.verdict in _CATCHES
+        return not VERDICTS[result.verdict]
+
+    def add(self, result: Result, case: Case) -> None:
+        """Take up one result, if it is evidence."""
+        if result.verdict not in _NO_EVIDENCE:
+            self.ran.append(result)
+        if result.clause == self.clause and self._counts(result):
+            self.missed -= _sought(case)
+
+    @property
+    def verdict(self) -> str:
+        """``caught``, ``MISSED``, ``clean``, ``FLAGGED``; ``not run`` where no case of the clause could."""
+        if not self.clause:
+            return "FLAGGED" if self.failed else "clean" if self.ran else "not run"
+        if not any(result.clause == self.clause for result in self.ran):
+            return "not run"
+        return "MISSED" if self.missed else "caught"
+
+    def row(self) -> tuple[str, ...]:
+        """One line of the report."""
+        own = [result for result in self.ran if result.clause == self.clause]
+        found = [result for result in self.failed if result.clause == self.clause]
+        others = dict.fromkeys(result.clause for result in self.failed if result.clause != self.clause)
+        count = f"{len(found)} of {len(own)}" if self.clause else f"{len(self.failed)} of {len(self.ran)}"
+        lacks = " ".join(sorted("/".join(filter(None, each)) for each in self.missed))
+        seen = f"not in {lacks}" if self.verdict == "MISSED" else " ".join(others)
+        return self.name, self.clause, self.verdict, count, seen
+
+
+class Trials:
+    """Kernels in trial on one backend, by as many workers at once as there are jobs."""
+
+    def __init__(self, backend: str, jobs: int | None = None) -> None:
+        self._backend = backend
+        self._jobs = jobs or os.cpu_count() or 1
+        self._catalogue = all_cases()
+        self._idle: list[Worker] = []
+        self.canaries: list[CanaryResult] = []
+
+    def run(
+        self, faults: Sequence[Fault], good: Sequence[str], progress: Callable[[Outcome], None]
+    ) -> list[Outcome]:
+        """Put known-bad kernels, by their faults, and good kernels, by their names, on trial.
+
+        `progress` is told every outcome as it comes.
+
+        Raises :class:`~conformance.worker.WorkerRefused` if the backend cannot be used.
+        """
+        try:
+            self._idle = [self._start(first=True)]
+            with ThreadPoolExecutor(self._jobs) as pool:
+                bad = [pool.submit(self._in_worker, self._try_bad, fault) for fault in faults]
+                fine = [pool.submit(self._in_worker, self._try_good, name) for name in good]
+                for done in as_completed((*bad, *fine)):
+                    progress(done.result())
+                return [each.result() for each in (*bad, *fine)]
+        finally:
+            for worker in self._idle:
+                worker.stop()
+
+    def _start(self, *, first: bool = False) -> Worker:
+        worker = Worker(self._backend, f"{BAD}:correct", canaries=first)
+        greeting = worker.start()
+        if first:
+            self.canaries = [CanaryResult(**each) for each in greeting["canaries"]]
+            self._backend = greeting["environment"]["backend"]
+        return worker
+
+    def _in_worker(self, trial: Callable[[Worker, Any], Outcome], what: Any) -> Outcome:
+        """Lend a worker to a trial."""
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = self._start()
+        try:
+            return trial(worker, what)
+        finally:
+            self._idle.append(worker)
+
+    def _try_bad(self, worker: Worker, fault: Fault) -> Outcome:
+        sought = {(name, dtype) for name in fault.operations for dtype in fault.dtypes or ("",)}
+        outcome = Outcome(fault.name, fault.clause, sought)
+        own = [case for case in self._of(fault.operations) if case.clause == fault.clause]
+        small = [case for case in own if _size(case) <= SMALL]
+        sample = small[:: math.ceil(len(small) / SAMPLE) or 1]
+        rest = [case for case in sorted(own, key=_size) if case not in sample]
+        for case in (*sample, *rest):
+            if case in sample or _sought(case) & outcome.missed:
+                self._one(worker, f"{BAD}:{fault.name}", case, outcome)
+        for case in cheapest(self._of(fault.operations)):
+            if case.clause != fault.clause:
+                self._one(worker, f"{BAD}:{fault.name}", case, outcome)
+        return outcome
+
+    def _try_good(self, worker: Worker, name: str) -> Outcome:
+        outcome = Outcome(name)
+        for case in cheapest(self._catalogue, "operation", "dtype"):
+            self._one(worker, GOOD_KERNELS[name], case, outcome)
+        return outcome
+
+    def _of(self, operations: Sequence[str]) -> list[Case]:
+        return [case for case in self._catalogue if case.operation in operations]
+
+    def _one(self, worker: Worker, spec: str, case: Case, outcome: Outcome) -> None:
+        """Run one case, unless a canary shows that it proves nothing here."""
+        if toolchain_reason(self.canaries, [case.dtype, *(dtype for _, dtype in case.dtypes)]):
+            return
+        seconds = float(worker.greeting["environment"]["case_seconds"])
+        outcome.add(worker.run(case, seconds, subject=spec), case)
+
+
+def _size(case: Case) -> int:
+    return math.prod(case.shape)
+
+
+def _sought(case: Case) -> set[tuple[str, str]]:
+    """What a failure of this case shows: the operation, and the operation in this dtype."""
+    return {(case.operation, ""), (case.operation, case.dtype)}
+
+
+def cheapest(catalogue: Sequence[Case], *among: str) -> list[Case]:
+    """The case with the smallest ``x`` of each clause, direction, and whatever attribute is named besides.
+
+    Where several are the smallest, turns are taken, so that the choice has every dtype and layout in it.
+    """
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in catalogue:
+        kind = (case.clause, case.direction, *(getattr(case, name) for name in among))
+        groups.setdefault(kind, []).append(case)
+    chosen = []
+    for turn, group in enumerate(groups.values()):
+        least = min(map(_size, group))
+        smallest = [case for case in group if _size(case) == least]
+        chosen.append(smallest[turn % len(smallest)])
+    return [case for case in chosen if _size(case) <= SMALL]
+
+
+def report(outcomes: Sequence[Outcome]) -> str:
+    """A table of the outcomes, and one line that sums them up."""
+    table = tabulate(
+        [outcome.row() for outcome in outcomes],
+        ("kernel", "must be caught by", "verdict", "failed cases", "seen by others, too"),
+        maxcolwidths=[None, None, None, None, 60],
+    )
+    counts = Counter(outcome.verdict for outcome in outcomes)
+    lines = [
+        f"{outcome.name}: {result.case}: {result.message}"
+        for outcome in outcomes
+        if outcome.verdict == "FLAGGED"
+        for result in outcome.failed[:3]
+    ]
+    total = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return "\n".join((table, "", *lines, total))
+
+
+def stands(outcomes: Sequence[Outcome]) -> bool:
+    """Whether the catalogue stood the test: something ran, nothing was missed, nothing flagged."""
+    verdicts = {outcome.verdict for outcome in outcomes}
+    return bool(verdicts & {"caught", "clean"}) and not verdicts & {"MISSED", "FLAGGED"}
+
+
+def choose(names: Sequence[str]) -> tuple[list[Fault], list[str]]:
+    """Faults and good kernels of these names; all of them for none.
+
+    Raises :class:`KeyError` for a name that no kernel has.
+    """
+    faults = {fault.name: fault for fault in FAULTS}
+    unknown = set(names) - {*faults, *GOOD_KERNELS}
+    if unknown:
+        raise KeyError(", ".join(sorted(unknown)))
+    chosen = names or (*faults, *GOOD_KERNELS)
+    return [faults[name] for name in chosen if name in faults], [
+        name for name in chosen if name in GOOD_KERNELS
+    ]
