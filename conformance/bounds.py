@@ -156,7 +156,9 @@ def backward_bounds(
             dh = fl.add(dh, onward).plus(fl.u * first)
         gradients = {"dx": dh, "dresidual": dh, "dbias": fl.over_rows(dy)}
         if "dweight" in exact:
-            gradients["dweight"] = _dweight(fl, dy, computed.normalized, declared)
+            # (dy · h) · rstd is as honest as dy · ĥ; its first product may be subnormal.
+            terms = fl.times(dy, computed.normalized).plus(fl.spacing * rows.rstd)
+            gradients["dweight"] = _dweight(fl, terms, dy, computed.normalized, declared)
         return {name: gradients[name].stored(declared.dtype(name[1:])).error for name in exact}
 
 
@@ -274,8 +276,8 @@ def _regrouped(fl: Arithmetic, product: Value, rows: Normalized) -> Value:
     return product.plus(fl.spacing * (np.abs(rows.centred) + rows.rstd))
 
 
-def _dweight(fl: Arithmetic, dy: Value, normalized: Value, declared: Declared) -> Value:
-    summed = fl.over_rows(fl.times(dy, normalized))
+def _dweight(fl: Arithmetic, terms: Value, dy: Value, normalized: Value, declared: Declared) -> Value:
+    summed = fl.over_rows(terms)
     if declared.rounds_normalized:
         return summed.plus(_llama_shift(dy.exact, normalized, declared.dtype("x")))
     return summed

@@ -202,7 +202,7 @@ def parse_case(id: str) -> Case:
     try:
         shape, extra = _parse_shape(parts[4]), _parse_tokens(parts[5:])
     except (KeyError, ValueError) as error:
-        raise CaseError(f"{id!r} is not a case: cannot read {error}") from error
+        raise CaseError(f"{id!r} is not a case: a part of it cannot be read ({error})") from error
     return Case(clause=parts[0], operation=parts[1], direction=parts[2], dtype=parts[3], shape=shape, **extra)
 
 

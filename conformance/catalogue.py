@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ from typing import Any
 from typing import TypeVar
 
 from conformance.case import Case
+from conformance.case import CaseError
+from conformance.inputs import REGIMES
+from conformance.layouts import LAYOUTS
 
 
 @dataclass(frozen=True)
@@ -73,3 +77,44 @@ def all_cases() -> list[Case]:
         for test in vars(module).values()
         for case in stated_cases(test) or ()
     ]
+
+
+#: More elements than any case has; a mistyped shape shall not fill the memory.
+_MOST_ELEMENTS = 2**32
+
+
+def check_case(case: Case) -> None:
+    """Check a case that is not in the catalogue, such as a smaller one, against the catalogue's vocabulary.
+
+    Raises :class:`CaseError` for a word that means nothing, or a procedure that does not prove the clause.
+    """
+    known = all_cases()
+    procedures = {each.procedure for each in known if each.clause == case.clause}
+    tensors = (*case.op.operands, *case.op.upstream)
+    names = [name for pairs in (case.layouts, case.dtypes, case.shapes, case.devices) for name, _ in pairs]
+    words = (
+        ("procedure", [case.procedure], procedures),
+        ("dtype", [case.dtype, *dict(case.dtypes).values()], {each.dtype for each in known}),
+        ("regime", [case.regime], REGIMES),
+        ("layout", dict(case.layouts).values(), LAYOUTS),
+        ("gap", [case.gap], {each.gap for each in known}),
+        ("sharing", [case.sharing], {each.sharing for each in known}),
+        ("operand", [*names, *case.wanted], tensors),
+        ("optional operand", case.absent, case.op.optional),
+        ("output", case.upstream, case.op.outputs),
+    )
+    for what, used, allowed in words:
+        strange = [word for word in used if word not in allowed]
+        if strange:
+            choices = ", ".join(sorted(allowed)) or "none"
+            raise CaseError(
+                f"{strange[0]!r} is no {what} of {case.clause} for {case.operation}: there are {choices}"
+            )
+    _check_numbers(case)
+
+
+def _check_numbers(case: Case) -> None:
+    if min(case.shape, default=1) < 0 or math.prod(case.shape) > _MOST_ELEMENTS:
+        raise CaseError(f"{case.shape} is no shape to try: sizes from 0, at most {_MOST_ELEMENTS} elements")
+    if case.clause != "EPS-3" and not 0 < case.eps < math.inf:
+        raise CaseError(f"eps is {case.eps}: only EPS-3 asks what comes of such a value")

@@ -16,9 +16,11 @@ from conformance.case import Case
 from conformance.case import CaseError
 from conformance.case import parse_case
 from conformance.catalogue import all_cases
+from conformance.catalogue import check_case
 from conformance.clause import CLAUSES
 from conformance.reports.journal import JournalError
 from conformance.reports.journal import read_journals
+from conformance.reports.matrix import proves
 from conformance.reports.render import FORMATS
 from conformance.reports.render import render
 from conformance.reports.result import VERDICTS
@@ -69,10 +71,11 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     found = [case for case in all_cases() if not options.clause or _matches(case, options.clause)]
-    if not found:
-        raise UsageError(
-            f"no case proves {', '.join(options.clause)}; `conformance list --clauses` names them all"
-        )
+    known = {case.clause for case in found} | {CLAUSES[case.clause].family for case in found}
+    strange = [clause for clause in options.clause if clause not in known]
+    if strange:
+        names = ", ".join(map(repr, strange))
+        raise UsageError(f"no case proves {names}; `conformance list --clauses` names every clause")
     if options.clauses:
         print(_clause_table(found))
     else:
@@ -108,19 +111,30 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 def _show(options: argparse.Namespace) -> int:
     case = parse_case(options.case)
     known = {each.id: each for each in all_cases()}
+    if case.id not in known:
+        check_case(case)
     case = known.get(case.id, case)
-    print(_describe(case, case.id in known))
+    description = _describe(case, case.id in known)
     if options.subject is None and options.backend is None:
+        print(description)
         return 0
-    session = Session(options.backend or "auto", [options.subject or "builtin"])
+    result = _run(case, options.backend or "auto", "builtin" if options.subject is None else options.subject)
+    print(f"{description}\n{_outcome(result)}")
+    if not proves(result) and VERDICTS[result.verdict]:
+        raise UsageError(
+            f"nothing was proven: {result.verdict}, {result.message or 'a property is measured, not judged'}"
+        )
+    return 0 if VERDICTS[result.verdict] else 1
+
+
+def _run(case: Case, backend: str, subject: str) -> Result:
+    session = Session(backend, [subject])
     try:
         session.open()
         (name,) = session.subjects
-        result = session.run(name, case, shrink=False)
+        return session.run(name, case, shrink=False)
     finally:
         session.close()
-    print(_outcome(result))
-    return 0 if VERDICTS[result.verdict] else 1
 
 
 def _describe(case: Case, catalogued: bool) -> str:

@@ -6,6 +6,7 @@ options is given.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "type": float,
             "metavar": "S",
-            "help": "time limit of one case (default: 180 on the interpreter, 60 on a GPU, with compilation)",
+            "help": "time limit of one case (default: 300 on the interpreter, 60 on a GPU, with compilation)",
         },
     ),
     (
@@ -83,8 +84,25 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None
     taken = {name for group in groups for option in group.options for name in option.names()}
     ours = parser.getgroup("conformance", "conformance of normalization kernels")
     for name, settings in _OPTIONS:
-        free = name if name not in taken else name.replace("--", "--conformance-", 1)
+        free = name if name not in taken else _renamed(name)
         ours.addoption(free, dest=_dest(name), default=None, **settings)
+
+
+def _renamed(name: str) -> str:
+    return name.replace("--", "--conformance-", 1)
+
+
+def _check_names(config: pytest.Config) -> None:
+    """Refuse to run where ``--backend`` went to a stranger's conftest, perhaps in the belief that it is ours.
+
+    Raises :class:`_Refused`.
+    """
+    for name, _ in _OPTIONS:
+        given = any(each.split("=")[0] == name for each in map(str, config.invocation_params.args))
+        if given and _option(config, name) is None:
+            raise _Refused(
+                f"{name} is an option of this project's own here; the catalogue's is {_renamed(name)}"
+            )
 
 
 def _dest(name: str) -> str:
@@ -119,23 +137,56 @@ def _state(config: pytest.Config) -> State:
     if _REFUSAL in config.stash:
         raise _Refused(config.stash[_REFUSAL])
     if _STATE not in config.stash:
-        from conformance.session import Session
-        from conformance.worker import WorkerRefused
-
-        session = Session(
-            _option(config, "--backend") or "auto",
-            _option(config, "--subject") or ["builtin"],
-            seconds=_option(config, "--case-seconds"),
-            turn=_turn(config),
-        )
         try:
-            session.open()
-        except WorkerRefused as refusal:
-            session.close()
+            config.stash[_STATE] = State(_open(config))
+        except _Refused as refusal:
             config.stash[_REFUSAL] = str(refusal)
-            raise _Refused(str(refusal)) from None
-        config.stash[_STATE] = State(session)
+            raise
     return config.stash[_STATE]
+
+
+def _open(config: pytest.Config) -> Session:
+    """Check the options and start a worker with them.
+
+    Raises :class:`_Refused`.
+    """
+    _check_names(config)
+    seconds = _option(config, "--case-seconds")
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise _Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
+    _check_results(config)
+    from conformance.session import Session
+    from conformance.worker import WorkerRefused
+
+    backend, specs = _option(config, "--backend") or "auto", _option(config, "--subject") or ["builtin"]
+    session = Session(backend, specs, seconds=seconds, turn=_turn(config))
+    try:
+        session.open()
+    except WorkerRefused as refusal:
+        session.close()
+        raise _Refused(str(refusal)) from None
+    return session
+
+
+def _results(config: pytest.Config) -> Path:
+    return config.invocation_params.dir / (_option(config, "--results") or "conformance-results")
+
+
+def _check_results(config: pytest.Config) -> None:
+    """Make the folder before the first case runs: no result shall be lost for want of it.
+
+    Raises :class:`_Refused` if it cannot be written to.
+    """
+    folder = _results(config)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        why = error.strerror or error
+        raise _Refused(
+            f"results cannot be written to {folder} ({why}); name another folder with --results"
+        ) from None
 
 
 def _turn(config: pytest.Config) -> int | None:
@@ -313,9 +364,7 @@ class _Controller:
 
         state = _state(self.config)
         if state.recorder is None:
-            folder = Path(_option(self.config, "--results") or "conformance-results")
-            header = state.session.header(self.config.rootpath)
-            state.recorder = Recorder(self.config.invocation_params.dir / folder, header)
+            state.recorder = Recorder(_results(self.config), state.session.header(self.config.rootpath))
         return state.recorder
 
     @pytest.hookimpl(trylast=True)

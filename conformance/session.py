@@ -133,7 +133,10 @@ class Session:
         self._shrunk.add(group)
         found = worker.shrink(case, SHRINK_SECONDS) if result.verdict == "fail" else None
         # What kills its process is not shrunk: each step would cost a process.
-        smallest = found or SmallestCall(case=case.id, call=describe_call(case), message=result.message)
+        message = result.message
+        if result.verdict == "fail" and found is None:
+            message = f"once more it did not fail: it depends on the calls before it; it said: {message}"
+        smallest = found or SmallestCall(case=case.id, call=describe_call(case), message=message)
         spec = self.subjects[result.subject].spec
         command = ["conformance", "show", smallest.case, "--backend", self._backend, "--subject", spec]
         return replace(result, smallest=replace(smallest, command=shlex.join(command)))

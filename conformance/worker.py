@@ -30,6 +30,15 @@ from conformance.reports.result import SmallestCall
 START_SECONDS = 300.0
 
 
+#: The current directory comes last: a subject is found there, and a file called queue.py shadows nothing.
+_START = """\
+import sys
+sys.path.append(sys.path.pop(0))
+from conformance.execution import main
+main()
+"""
+
+
 class WorkerRefused(Exception):
     """The backend or the subject cannot be used; the message is one sentence for the user."""
 
@@ -69,8 +78,8 @@ class Worker:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process; stop() closes it
         command = [
             sys.executable,
-            "-m",
-            "conformance.execution",
+            "-c",
+            _START,
             str(theirs.fileno()),
             json.dumps(self._order),
         ]

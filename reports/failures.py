@@ -80,7 +80,7 @@ class Group:
         first = self.results[0]
         if first.smallest:
             return first.smallest.command
-        where = ["--backend", self.column.backend, "--subject", self.column.subject]
+        where = ["--backend", self.column.backend, "--subject", self.column.spec or self.column.subject]
         return shlex.join(["conformance", "show", first.case, *where])
 
     @property

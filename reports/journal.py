@@ -220,7 +220,7 @@ def _find_problem(end: Mapping[str, Any] | None, results: int, cut: int | None) 
     if cut is not None:
         return f"line {cut} is cut: the run was killed while writing it"
     if end is None:
-        return "there is no end line: the run was killed or is still going"
+        return "there is no end line: the run was stopped before its end, was killed, or is still going"
     if end.get("results") != results:
         return f"the end line counts {end.get('results')} results, the file has {results}"
     return ""

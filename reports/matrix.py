@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from operator import itemgetter
 
 from conformance.reports.journal import Journal
@@ -54,6 +55,8 @@ class Column:
     subject: str
     version: str
     evidence: str
+    #: What loads the subject again; two runs may have named one subject in two ways.
+    spec: str = field(default="", compare=False)
 
     @property
     def place(self) -> str:
@@ -210,6 +213,7 @@ def columns_of(run: Run) -> dict[str, Column]:
             subject=subject.name,
             version=subject.version,
             evidence=run.evidence,
+            spec=subject.spec,
         )
         for subject in run.subjects
     }

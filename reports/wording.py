@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from conformance.reports.matrix import OPEN
 from conformance.reports.matrix import Cell
 from conformance.reports.matrix import Column
 from conformance.reports.matrix import Matrix
+from conformance.reports.matrix import columns_of
 from conformance.reports.matrix import count_standings
 from conformance.reports.matrix import proves
 from conformance.reports.matrix import standing
@@ -59,8 +61,21 @@ def write_headline(journals: Sequence[Journal], matrix: Matrix) -> str:
 def list_warnings(journals: Sequence[Journal], matrix: Matrix) -> list[str]:
     """What a reader must know before trusting the matrix: cut journals, columns that prove nothing."""
     warnings = [f"{each.path.name} is incomplete: {each.problem}." for each in journals if not each.complete]
+    repeated = len(journals) > 1 and _count_repeated(journals)
+    if repeated:
+        twice = count(repeated, "case")
+        warnings.append(f"{twice} stand in more than one of these journals; the worst result of each counts.")
     barren = [column for column in matrix.columns if not any(map(proves, matrix.column(column)))]
     return warnings + [f"Nothing was proven for {column.label}." for column in barren]
+
+
+def _count_repeated(journals: Sequence[Journal]) -> int:
+    """Cases that several journals have for one column."""
+    asked: Counter[tuple[Column, str]] = Counter()
+    for journal in journals:
+        by_subject = columns_of(journal.run)
+        asked.update({(by_subject[each.subject], each.case) for each in journal.results})
+    return sum(number > 1 for number in asked.values())
 
 
 def write_cell(cell: Cell, column: Column) -> str:
