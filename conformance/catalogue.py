@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from conformance.case import Case
 from conformance.case import CaseError
-from conformance.inputs import REGIMES
 from conformance.layouts import LAYOUTS
 
 
@@ -88,6 +87,9 @@ def check_case(case: Case) -> None:
 
     Raises :class:`CaseError` for a word that means nothing, or a procedure that does not prove the clause.
     """
+    # The regimes bring numpy, which pytest's own process does without.
+    from conformance.inputs import REGIMES
+
     known = all_cases()
     procedures = {each.procedure for each in known if each.clause == case.clause}
     tensors = (*case.op.operands, *case.op.upstream)

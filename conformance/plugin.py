@@ -154,7 +154,6 @@ def _open(config: pytest.Config) -> Session:
     seconds = _option(config, "--case-seconds")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise _Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
-    _check_results(config)
     from conformance.session import Session
     from conformance.worker import WorkerRefused
 
@@ -162,7 +161,8 @@ def _open(config: pytest.Config) -> Session:
     session = Session(backend, specs, seconds=seconds, turn=_turn(config))
     try:
         session.open()
-    except WorkerRefused as refusal:
+        _check_results(config)
+    except (WorkerRefused, _Refused) as refusal:
         session.close()
         raise _Refused(str(refusal)) from None
     return session

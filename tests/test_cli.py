@@ -79,7 +79,7 @@ def test_show_runs_a_case(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["list", "NOSUCH-1"], "no case proves NOSUCH-1"),
+        (["list", "NOSUCH-1"], "no case proves 'NOSUCH-1'"),
         (["show", "nosuch"], "'nosuch' is not a case"),
         (["show", CASE, "--backend", "gpu"], "unknown backend 'gpu'"),
         (["report", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
@@ -139,3 +139,24 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
     error = process.stderr.read()
     process.stderr.close()
     assert (process.wait(), error) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("EPS-1/rms_norm/forward/float16/6x7/regime=eps-size", "'eps-size' is no regime"),
+        ("NONFINITE-1/rms_norm/forward/float16/6x7", "'call' is no procedure of NONFINITE-1"),
+        ("EPS-1/rms_norm/forward/float99/6x7", "'float99' is no dtype"),
+        ("EPS-1/rms_norm/forward/float16/6x7/layout.x=diagonal", "'diagonal' is no layout"),
+        ("EPS-1/rms_norm/forward/float16/6x7/no=x", "'x' is no optional operand"),
+        ("EPS-1/rms_norm/forward/float16/999999x999999", "is no shape to try"),
+        ("EPS-1/rms_norm/forward/float16/-1x7", "is no shape to try"),
+        ("EPS-1/rms_norm/forward/float16/6x7/eps=nan", "only EPS-3 asks"),
+    ],
+)
+def test_a_case_of_no_meaning_is_refused(case: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped id is neither run nor charged to a kernel or to the toolchain."""
+    with pytest.raises(SystemExit) as exit:
+        main(["show", case])
+    assert exit.value.code == 2
+    assert said in capsys.readouterr().err

@@ -222,3 +222,27 @@ def test_help_names_the_options(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["conformance of normalization kernels:", "*--backend=NAME*", "*--subject=SUBJECT*"]
     )
+
+
+def test_a_strangers_backend_is_not_taken_for_ours(pytester: pytest.Pytester) -> None:
+    """Given to a conftest's own --backend, the name of a GPU must not end in a green run somewhere else."""
+    pytester.makeconftest("def pytest_addoption(parser):\n    parser.addoption('--backend')\n")
+    result = pytester.runpytest_subprocess("--pyargs", "conformance.suites", "--backend=cuda")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--backend is an option of this project's own here" in result.stderr.str() + result.stdout.str()
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
+def test_a_time_limit_is_a_positive_number(pytester: pytest.Pytester, seconds: str) -> None:
+    """Anything else is refused before a worker starts."""
+    result = pytester.runpytest_subprocess(ON, f"--case-seconds={seconds}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "it must be a positive number of seconds" in result.stderr.str()
+
+
+def test_results_need_a_folder_to_write_to(pytester: pytest.Pytester) -> None:
+    """Where none can be made, the run ends before its first case, in one sentence."""
+    occupied = pytester.makefile(".txt", results="")
+    result = pytester.runpytest_subprocess(ON, f"--results={occupied}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "results cannot be written to" in result.stderr.str()

@@ -112,7 +112,10 @@ def test_interrupted_run_has_no_end(path: Path, make_run: Callable[..., Run]) ->
         raise KeyboardInterrupt
     journal = read_journal(path)
     assert not journal.complete
-    assert journal.problem == "there is no end line: the run was killed or is still going"
+    assert (
+        journal.problem
+        == "there is no end line: the run was stopped before its end, was killed, or is still going"
+    )
 
 
 KILLED_RUN = """
