@@ -91,6 +91,7 @@ def _play(stage: Stage, blank: Result) -> Result:
     from conformance.stage import Broken
     from conformance.stage import SubjectRaised
 
+    stage.backend.outside_accesses()  # an earlier case that ended early may have left some
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -108,6 +109,7 @@ def _play(stage: Stage, blank: Result) -> Result:
         where = traceback.extract_tb(error.__traceback__)[-1]
         message = f"the suite itself failed at {Path(where.filename).name}:{where.lineno}: {describe(error)}"
         return replace(blank, verdict="toolchain", message=message)
+    stage.inspect_accesses()
     warned = [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
     return _returned(stage, blank, warned)
 
@@ -119,9 +121,13 @@ def _returned(stage: Stage, blank: Result, warned: list[str]) -> Result:
         about_eps = [text for text in warned if re.search(r"\beps(ilon)?\b", text, re.IGNORECASE)]
         if clause == "EPS-3" and about_eps and not judgement.broken:
             return replace(blank, verdict="pass", message=f"warned: {about_eps[0]}")
-        judgement.breaks(clause, "computed silently what must be refused")
+        # First, since whatever else went wrong follows from it.
+        judgement.failures.insert(0, (clause, "computed silently what must be refused"))
+    if stage.level is Level.PROPERTY:
+        # What a property found must not stand before a fault.
+        judgement.failures.sort(key=lambda failure: failure[0] == clause)
     if stage.level is Level.PROPERTY and judgement.broken in ("", clause):
-        return replace(blank, verdict="pass", message=judgement.message)
+        return replace(blank, verdict="pass", message=judgement.message or stage.note)
     if judgement.broken:
         return replace(blank, verdict="fail", message=judgement.message, broken=judgement.broken)
     return replace(blank, verdict="pass", message=stage.note)
@@ -133,6 +139,7 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     if _FAULT.search(str(error)):
         return replace(blank, verdict="crash", broken=clause, message=f"the device faulted: {text}")
     stage.inspect_operands()
+    stage.inspect_accesses()
     if stage.judgement.broken:
         message = f"raised {text}, but {stage.judgement.message}"
         return replace(blank, verdict="fail", broken=stage.judgement.broken, message=message)

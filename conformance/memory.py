@@ -43,22 +43,28 @@ _HUGE: Mapping[torch.dtype, int] = {
 _PERIOD = 61
 
 
-def pattern(length: int, dtype: torch.dtype, fill: str = "nan", start: int = 0) -> torch.Tensor:
-    """`length` elements of a CPU tensor, each with its position in the low bits.
+def pattern(
+    length: int, dtype: torch.dtype, fill: str = "nan", start: int = 0, device: torch.device | None = None
+) -> torch.Tensor:
+    """`length` elements, each with its position in the low bits; on the CPU, or made on `device`.
 
     `fill` says what they are: ``nan``; ``poison``, the NaN of what was never written; ``huge``. Types that
     have no NaN get the bytes 0x50 + position. `start` is the position of the first element.
     """
-    position = 1 + np.arange(start, start + length) % _PERIOD
+    period = torch.from_numpy(_period(dtype, fill, start)).to(device or "cpu")
+    return period.repeat(-(-length // _PERIOD))[: length * dtype.itemsize].view(dtype)
+
+
+def _period(dtype: torch.dtype, fill: str, start: int) -> Any:
+    """The bytes of the pattern until it repeats itself."""
+    position = 1 + np.arange(start, start + _PERIOD) % _PERIOD
     if dtype in _NAN:
         sign = _POISON_SIGN[dtype] if fill == "poison" else 0
         base = np.uint64(_HUGE[dtype] if fill == "huge" else _NAN[dtype] + sign)
-        bits = (position.astype(np.uint64) + base).astype(f"uint{8 * dtype.itemsize}")
-        return torch.from_numpy(bits.view(np.uint8)).view(dtype)
+        return (position.astype(np.uint64) + base).astype(f"uint{8 * dtype.itemsize}").view(np.uint8)
     if dtype == torch.bool:
-        return torch.from_numpy(position % 2 == 0)
-    single = (0x50 + position % 32).astype(np.uint8)
-    return torch.from_numpy(np.repeat(single, dtype.itemsize)).view(dtype)
+        return (position % 2 == 0).view(np.uint8)
+    return np.repeat((0x50 + position % 32).astype(np.uint8), dtype.itemsize)
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -70,7 +76,9 @@ def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two tensors have one dtype, one shape and the same bits; NaN equals an identical NaN."""
     if left.dtype != right.dtype or left.shape != right.shape:
         return False
-    flat = (as_bytes(each.detach().cpu().contiguous().reshape(-1)) for each in (left, right))
+    if left.device != right.device:
+        left, right = left.cpu(), right.cpu()
+    flat = (as_bytes(each.detach().contiguous().reshape(-1)) for each in (left, right))
     return torch.equal(*flat)
 
 
@@ -265,7 +273,7 @@ class GuardedAllocations(TorchDispatchMode):
         )
         if span * result.element_size() > GUARDED_BYTES:
             return result
-        base = pattern(guard + span + guard, result.dtype, "poison").to(result.device)
+        base = pattern(guard + span + guard, result.dtype, "poison", device=result.device)
         view = base.as_strided(result.shape, result.stride(), guard)
         if initialised:
             view.copy_(result)

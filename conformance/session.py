@@ -28,6 +28,7 @@ from conformance.reports.result import SubjectRecord
 from conformance.shrink import describe_call
 from conformance.worker import Worker
 from conformance.worker import WorkerRefused
+from conformance.worker import worker_environment
 
 
 #: Smallest calls that are looked for in one run; every group of failures gets at most one.
@@ -61,6 +62,8 @@ class Session:
         self._specs = list(dict.fromkeys(specs))
         self._seconds = seconds
         self._turn = turn
+        # As it is now: what a stranger's conftest sets later is for the tests there.
+        self._environment = dict(os.environ)
         self._devices: Sequence[int] | None = None
         self._worker: Worker | None = None
         self._running = ""
@@ -100,7 +103,8 @@ class Session:
     def _switch(self, spec: str, *, canaries: bool = False) -> dict[str, Any]:
         """The worker of one subject; the one before it ends, so that no library meets another's state."""
         self.close()
-        self._worker = Worker(self._backend, spec, canaries=canaries, devices=self._devices)
+        environment = worker_environment(self._environment, self._devices)
+        self._worker = Worker(self._backend, spec, canaries=canaries, environment=environment)
         self._running = spec
         return self._worker.start()
 
@@ -173,7 +177,7 @@ def _dtypes(case: Case) -> list[str]:
 def git_state(directory: Path) -> tuple[str, bool]:
     """Commit of a directory and whether it has uncommitted changes.
 
-    Where there is no checkout, as in a container of a CI job, the commit is the one that the CI names; else empty.
+    Where there is no checkout, as in a container of a CI job, it is the commit that the CI names, if any.
     """
     commands = (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
     try:

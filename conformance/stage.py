@@ -255,6 +255,11 @@ class Stage:
                 for violation in guarded.violations():
                     self.judgement.breaks(violation.clause, violation.message)
 
+    def inspect_accesses(self) -> None:
+        """Look at what kernels did outside their tensors, where the backend sees it."""
+        for access in self.backend.outside_accesses():
+            self.judgement.breaks("MASK-2" if access.kind == "load" else "MASK-3", access.message)
+
     def judge(self, props: Props, observed: Observed) -> None:
         """Compare whatever was observed with the reference, and inspect memory.
 

@@ -46,10 +46,15 @@ class Worker:
     """A child process that runs the cases of one subject on one backend."""
 
     def __init__(
-        self, backend: str, subject: str, *, canaries: bool = True, devices: Sequence[int] | None = None
+        self,
+        backend: str,
+        subject: str,
+        *,
+        canaries: bool = True,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._order = {"backend": backend, "subject": subject, "canaries": canaries}
-        self._devices = devices
+        self._environment = environment or worker_environment(os.environ)
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._log: IO[bytes] | None = None
@@ -75,7 +80,7 @@ class Worker:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            env=_environment(self._devices),
+            env=dict(self._environment),
         )
         theirs.close()
         self._pipe = ours
@@ -182,18 +187,17 @@ class Worker:
         self._process = self._pipe = self._log = None
 
 
-def _environment(devices: Sequence[int] | None) -> dict[str, str]:
-    """The child's environment: with `devices`, these GPUs in this order.
+def worker_environment(
+    environment: Mapping[str, str], devices: Sequence[int] | None = None
+) -> dict[str, str]:
+    """A child's environment, made from the parent's: with `devices`, these GPUs in this order.
 
     Set before CUDA or HIP starts, it binds a worker of pytest-xdist to the first; the others stay visible for
     the cases that need two.
     """
-    environment = dict(os.environ)
     # torch then counts GPUs without starting CUDA, which the fork for fresh processes would not survive.
-    environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    if devices:
-        for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-            visible = [each for each in environment.get(variable, "").split(",") if each]
-            order = [visible[device] if visible else str(device) for device in devices]
-            environment[variable] = ",".join(order)
-    return environment
+    changed = {**environment, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if devices else ():
+        visible = [each for each in environment.get(variable, "").split(",") if each]
+        changed[variable] = ",".join(visible[device] if visible else str(device) for device in devices or ())
+    return changed

@@ -52,7 +52,8 @@ def _forward_whole_row(
     h += tl.load(residual_ptr + row * residual_stride + column, mask=mask, other=0.0).to(tl.float32)
     # Columns beyond H hold 0 and add nothing; the denominator is H.
     mean_square = tl.sum(h * h, axis=1, keep_dims=True) / hidden_size
-    rstd = tl.div_rn(1.0, tl.sqrt_rn(mean_square + eps))
+    # torch.compile hands eps over as float64, which would carry the sum with it.
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
     tl.store(rstd_ptr + row, rstd, mask=row < row_count)
     # residual_out may be residual. Every element was loaded above, by the sum at the latest.
     residual_out = residual_out_ptr + row * residual_out_stride + column
@@ -83,7 +84,8 @@ def _forward_tiled_row(
         h = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
         h += tl.load(residual_ptr + column, mask=mask, other=0.0).to(tl.float32)
         squares += h * h
-    rstd = tl.div_rn(1.0, tl.sqrt_rn(tl.sum(squares, axis=0) / hidden_size + eps))
+    # torch.compile hands eps over as float64, which would carry the sum with it.
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((tl.sum(squares, axis=0) / hidden_size + eps).to(tl.float32)))
     tl.store(rstd_ptr + row, rstd)
     for tile in range(TILES):
         column = tile * BLOCK + tl.arange(0, BLOCK)

@@ -2,7 +2,7 @@
 
 ``y = (x - mean) · rstd · weight + bias`` with ``rstd = 1 / sqrt(var + eps)``.
 
-- eps stands inside the square root and is added once, in float32; `rstd` contains it.
+- eps stands inside the square root and is added once, in float32 or wider; `rstd` contains it.
 - dtypes: float16, bfloat16 or float32; weight and bias have the dtype of x. Everything is widened to float32
   right after the load, weight and bias too, and rounded once, at the store. `mean` and `rstd` are float32.
 - The variance is that of the centred row, never ``mean(x²) - mean²``; the mean is corrected once by the mean
@@ -52,7 +52,8 @@ def _forward_whole_row(
     correction = tl.sum(centred, axis=1, keep_dims=True) / hidden_size
     centred = tl.where(mask, centred - correction, 0.0)
     variance = tl.sum(centred * centred, axis=1, keep_dims=True) / hidden_size
-    rstd = tl.div_rn(1.0, tl.sqrt_rn(variance + eps))
+    # torch.compile hands eps over as float64, which would carry the sum with it.
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
     tl.store(mean_ptr + row, mean + correction, mask=row < row_count)
     tl.store(rstd_ptr + row, rstd, mask=row < row_count)
     y = centred * rstd
@@ -91,7 +92,8 @@ def _forward_tiled_row(
         x = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
         centred = tl.where(mask, x - mean - correction, 0.0)
         squares += centred * centred
-    rstd = tl.div_rn(1.0, tl.sqrt_rn(tl.sum(squares, axis=0) / hidden_size + eps))
+    # torch.compile hands eps over as float64, which would carry the sum with it.
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((tl.sum(squares, axis=0) / hidden_size + eps).to(tl.float32)))
     tl.store(mean_ptr + row, mean + correction)
     tl.store(rstd_ptr + row, rstd)
     for tile in range(TILES):

@@ -1,6 +1,6 @@
 """RMSNorm: ``y = x · rstd · weight`` with ``rstd = 1 / sqrt(mean(x²) + eps)``, forward and backward.
 
-- eps stands inside the square root and is added once, in float32; `rstd` contains it.
+- eps stands inside the square root and is added once, in float32 or wider; `rstd` contains it.
 - dtypes: float16, bfloat16 or float32; weight has the dtype of x. Everything is widened to float32 right
   after the load, weight too, and rounded once, at the store. `rstd` is float32. There is no mean and no bias.
 - Aliasing: y is a new tensor; no operand and no incoming gradient is written.
@@ -43,7 +43,8 @@ def _forward_whole_row(
     x = tl.load(x_ptr + row * x_stride + column, mask=mask, other=0.0).to(tl.float32)
     # Columns beyond H hold 0 and add nothing; the denominator is H.
     mean_square = tl.sum(x * x, axis=1, keep_dims=True) / hidden_size
-    rstd = tl.div_rn(1.0, tl.sqrt_rn(mean_square + eps))
+    # torch.compile hands eps over as float64, which would carry the sum with it.
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
     tl.store(rstd_ptr + row, rstd, mask=row < row_count)
     y = x * rstd
     if weight_ptr is not None:
@@ -64,7 +65,8 @@ def _forward_tiled_row(
         column = tile * BLOCK + tl.arange(0, BLOCK)
         x = tl.load(x_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
         squares += x * x
-    rstd = tl.div_rn(1.0, tl.sqrt_rn(tl.sum(squares, axis=0) / hidden_size + eps))
+    # torch.compile hands eps over as float64, which would carry the sum with it.
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((tl.sum(squares, axis=0) / hidden_size + eps).to(tl.float32)))
     tl.store(rstd_ptr + row, rstd)
     for tile in range(TILES):
         column = tile * BLOCK + tl.arange(0, BLOCK)

@@ -1,4 +1,4 @@
-"""GRAPH and COMPILE: captured and compiled calls."""
+"""GRAPH: calls captured into a CUDA or HIP graph."""
 
 from __future__ import annotations
 
@@ -23,20 +23,4 @@ from conformance.suites.axes import OPERATIONS
 )
 def test_replay(conformance: Check, case: Assignment) -> None:
     """A captured graph replays on new contents."""
-    conformance(case)
-
-
-@proves(
-    cases(
-        "COMPILE-1",
-        bugs=("linkedin/Liger-Kernel#871", "pytorch/pytorch#193061"),
-        operation=OPERATIONS,
-        direction=DIRECTIONS,
-        dtype="float16",
-        shape=(64, 1024),
-        procedure="compiled",
-    )
-)
-def test_compiled(conformance: Check, case: Assignment) -> None:
-    """Under torch.compile the values are those of eager; graph breaks are reported."""
     conformance(case)

@@ -101,3 +101,18 @@ def test_stores_stay_inside(conformance: Check, case: Assignment) -> None:
 def test_centred_lanes(conformance: Check, case: Assignment) -> None:
     """Rows whose mean is far from 0: a centred lane beyond H would add its square."""
     conformance(case)
+
+
+@proves(
+    cases(
+        "MASK-5",
+        operation=OPERATIONS,
+        direction=DIRECTIONS,
+        dtype=DTYPES,
+        shape=[(3, 17), (3, 769)],
+        procedure="poisoned",
+    )
+)
+def test_masked_off_lanes(conformance: Check, case: Assignment) -> None:
+    """Lanes loaded without `other` are poisoned; reported is whether the result depends on them."""
+    conformance(case)

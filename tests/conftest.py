@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-
-
-os.environ.setdefault("TRITON_INTERPRET", "1")  # read once, when triton is imported
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +16,12 @@ if TYPE_CHECKING:
     from conformance.reports.result import Run
 
 pytest_plugins = ["pytester"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the interpreter before triton is imported; but not for ``pytest --backend=cuda``."""
+    if getattr(config.option, "conformance_backend", None) is None:
+        os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(scope="session")

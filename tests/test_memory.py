@@ -11,6 +11,7 @@ from conformance.memory import GuardedAllocations
 from conformance.memory import is_poison
 from conformance.memory import pattern
 from conformance.memory import place
+from conformance.memory import place_far
 from conformance.memory import same_bits
 
 
@@ -28,7 +29,11 @@ def placed(layout: str = "row-gap", dtype: torch.dtype = torch.float32, fill: st
     return place("x", values, layout, CPU, fill=fill)
 
 
-@pytest.mark.parametrize("layout", [each for each in LAYOUTS if each not in ("unflattenable", "swapped")])
+#: Those whose buffer fits the test; far rows have a test of their own.
+NEAR = [each for each in LAYOUTS if each not in ("unflattenable", "swapped", "far", "far-bytes")]
+
+
+@pytest.mark.parametrize("layout", NEAR)
 @pytest.mark.parametrize("dtype", [*DTYPES, *OTHERS])
 def test_the_view_holds_the_values(layout: str, dtype: torch.dtype) -> None:
     """Whatever dtype and layout, the operand is what was given, and nothing is amiss before the call."""
@@ -37,6 +42,24 @@ def test_the_view_holds_the_values(layout: str, dtype: torch.dtype) -> None:
     expected = {"all-expanded": values[:1, :1].expand(3, 5), "rows-expanded": values[:1].expand(3, 5)}
     assert same_bits(guarded.view, expected.get(layout, values))
     assert guarded.violations() == []
+
+
+def test_far_rows_are_watched_by_windows() -> None:
+    """Rows 2^30 elements apart hold their values; a write beside or into one is found, or undone."""
+    values = torch.arange(15).reshape(3, 5).half()
+    far = place_far("x", values, "far", CPU)
+    assert torch.equal(far.view, values)
+    assert far.view.stride(0) == 2**30 + 64
+    assert far.violations() == []
+    far.view[2, 4] = 100
+    far.base[far.view.storage_offset() + 5] = 1
+    assert sorted(each.clause for each in far.violations()) == ["ALIAS-1", "MASK-3"]
+    far.writable = True
+    far.restore()
+    assert torch.equal(far.view, values)
+    far.refill(values + 1)
+    assert torch.equal(far.view, values + 1)
+    assert far.violations() == []
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, *OTHERS])

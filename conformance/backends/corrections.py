@@ -28,6 +28,7 @@ from conformance.backends import bfloat16
 from conformance.backends import libdevice
 from conformance.backends import reductions
 from conformance.backends.bfloat16 import one_value
+from conformance.backends.checked_memory import MEMORY
 from conformance.backends.pretend_cuda import PretendCuda
 
 
@@ -245,6 +246,8 @@ CORRECTIONS = (
     Correction("index", "range() of a scalar fails with numpy 2.4", _index_refuses_blocks, _install_index),
     Correction("autotune", "several configurations need a driver", _always, _install_autotune),
     Correction("torch-cuda", "torch.cuda needs a GPU", _always, _install_torch_cuda),
+    # The last, so that no access by another correction goes around it.
+    Correction("checked-memory", "any address is read and written", _always, MEMORY.install),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import torch
 from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.protocol import CanaryResult
 from conformance.backends.protocol import Environment
+from conformance.backends.protocol import OutsideAccess
+from conformance.backends.protocol import PoisonedLanes
 from conformance.backends.protocol import python_version
 
 
@@ -105,6 +108,18 @@ class InterpreterBackend:
         from conformance.backends.canaries import run_canaries
 
         return run_canaries(self.device())
+
+    def outside_accesses(self) -> list[OutsideAccess]:
+        """What kernels did outside their tensors since the last call; it was kept from happening."""
+        from conformance.backends.checked_memory import MEMORY
+
+        return MEMORY.take_accesses()
+
+    def poison(self) -> AbstractContextManager[PoisonedLanes]:
+        """Within it, lanes masked off in a load without ``other`` hold NaN or a large integer."""
+        from conformance.backends.checked_memory import MEMORY
+
+        return MEMORY.poisoned_lanes()
 
     def free_memory(self) -> int:
         """Bytes that Linux can give without swapping, within the limit of the container."""

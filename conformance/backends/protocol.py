@@ -60,6 +60,23 @@ class CanaryResult:
     scope: str
 
 
+@dataclass(frozen=True)
+class OutsideAccess:
+    """What a kernel did outside the tensors of its launch."""
+
+    #: ``load``, ``store`` or ``atomic``.
+    kind: str
+    #: Which element of which argument, by which program, at which source line.
+    message: str
+
+
+@dataclass
+class PoisonedLanes:
+    """How many lanes of loads were masked off, had no ``other``, and were poisoned."""
+
+    count: int = 0
+
+
 class Backend(Protocol):
     """One way to run a kernel. All methods but the constructor run in the worker process."""
 
@@ -94,6 +111,15 @@ class Backend(Protocol):
 
     def canaries(self) -> list[CanaryResult]:
         """Run the canary kernels."""
+
+    def outside_accesses(self) -> list[OutsideAccess]:
+        """What kernels did outside their tensors since the last call; none where that cannot be seen."""
+
+    def poison(self) -> AbstractContextManager[PoisonedLanes]:
+        """Within it, lanes masked off in a load without ``other`` hold NaN or a large integer.
+
+        Raises :class:`BackendUnavailable` where the backend cannot do that.
+        """
 
     def free_memory(self) -> int:
         """Bytes that a case may take on device 0."""

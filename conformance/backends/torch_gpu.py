@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import torch
 from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.protocol import CanaryResult
 from conformance.backends.protocol import Environment
+from conformance.backends.protocol import OutsideAccess
+from conformance.backends.protocol import PoisonedLanes
 from conformance.backends.protocol import python_version
 
 
@@ -136,6 +139,14 @@ class TorchGpuBackend:
         from conformance.backends.canaries import run_canaries
 
         return run_canaries(self.device())
+
+    def outside_accesses(self) -> list[OutsideAccess]:
+        """None: a GPU tells a fault from an access, and no more."""
+        return []
+
+    def poison(self) -> AbstractContextManager[PoisonedLanes]:
+        """Raises :class:`BackendUnavailable`: the compiler decides what such lanes hold."""
+        raise BackendUnavailable(f"masked-off lanes cannot be poisoned on backend {self.name}")
 
     def free_memory(self) -> int:
         """Free bytes on device 0, those that torch's allocator keeps in reserve not counted."""

@@ -10,6 +10,7 @@ from conformance.procedures import calls
 from conformance.procedures import gradients
 from conformance.procedures import graphs
 from conformance.procedures import invariance
+from conformance.procedures import lanes
 from conformance.procedures import offsets
 from conformance.procedures import placement
 from conformance.procedures import sequences
@@ -42,6 +43,7 @@ PROCEDURES: dict[str, Callable[[Stage], None]] = {
     "mixed-devices": placement.mixed_devices,
     "every-device": placement.every_device,
     "side-stream": placement.side_stream,
+    "poisoned": lanes.poisoned,
     "threads": placement.threads,
 }
 

@@ -54,9 +54,9 @@ def _need_memory(stage: Stage, elements: int) -> None:
 
 
 def _compare(stage: Stage, tile: Props, found: dict[str, torch.Tensor]) -> None:
-    standards: list[Standard] = [forward_standard(stage.case, stage.contract, tile.exact)]
+    standards: list[Standard] = [forward_standard(tile.case, stage.contract, tile.exact)]
     if tile.upstream:
-        standards += backward_standards(stage.case, stage.contract, tile.exact)[:1]
+        standards += backward_standards(tile.case, stage.contract, tile.exact)[:1]
     exact = {name: value for standard in standards for name, value in standard.exact.items()}
     bounds = {name: value for standard in standards for name, value in standard.bounds.items()}
     for name, tensor in found.items():

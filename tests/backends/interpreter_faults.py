@@ -65,6 +65,11 @@ def _sum_kernel(out_ptr, x_ptr):
     tl.store(out_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, 2)), axis=0))
 
 
+@triton.jit
+def _beyond_kernel(out_ptr):
+    tl.store(out_ptr + 1, 1.0)
+
+
 def fused_multiply_add() -> bool:
     out = torch.zeros(1)
     _fma_kernel[(1,)](out, torch.tensor([1 + 2.0**-23, 1 - 2.0**-23]))
@@ -120,6 +125,12 @@ def one_patch() -> bool:
     return calls <= 2
 
 
+def checked_memory() -> bool:
+    buffer = torch.zeros(2)
+    _beyond_kernel[(1,)](buffer[:1])
+    return buffer.tolist() == [0.0, 0.0]
+
+
 DEMONSTRATIONS: dict[str, Callable[[], bool]] = {
     "fused-multiply-add": fused_multiply_add,
     "index": index,
@@ -128,6 +139,7 @@ DEMONSTRATIONS: dict[str, Callable[[], bool]] = {
     "autotune": autotune,
     "torch-cuda": torch_cuda,
     "one-patch": one_patch,
+    "checked-memory": checked_memory,
 }
 
 
