@@ -189,9 +189,12 @@ def cheapest(catalogue: Sequence[Case], *among: str) -> list[Case]:
     """The case with the smallest ``x`` of each clause, direction, and whatever attribute is named besides.
 
     Where several are the smallest, turns are taken, so that the choice has every dtype and layout in it.
+    Sequences are left out: each of their steps starts a process, which takes seconds on a GPU.
     """
     groups: dict[tuple[str, ...], list[Case]] = {}
     for case in catalogue:
+        if case.procedure == "sequence":
+            continue
         kind = (case.clause, case.direction, *(getattr(case, name) for name in among))
         groups.setdefault(kind, []).append(case)
     chosen = []

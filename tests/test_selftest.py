@@ -79,7 +79,7 @@ def test_the_probe_set_has_every_clause_and_dtype() -> None:
     kinds = [(case.clause, case.operation, case.direction) for case in probe]
     assert len(set(kinds)) == len(kinds)
     small = {case.clause for case in CATALOGUE if math.prod(case.shape) <= SMALL}
-    assert {case.clause for case in probe} == small
+    assert {case.clause for case in probe} == small - {"STATE-1"}
     assert {"float16", "bfloat16", "float32"} <= {case.dtype for case in probe}
 
 

@@ -58,11 +58,13 @@ FAULTS = (
     ),
 )  # fmt: skip
 
-#: Elements of a tile of short rows, and columns of the widest.
+#: Elements of a tile of short rows, and the columns that tiles come in: few, so that few are compiled.
 TILE_ELEMENTS = 2048
-WIDEST_TILE = 8192
-#: Faults that need a small tile: rows beyond the last must stay near the tensor, blocks of rows be many.
-SMALL_TILES = ("row_mask_missing", "dweight_accumulated_in_16_bits")
+TILE_COLUMNS = (8, 32, 256, 1024, 8192)
+#: Faults that need tiles of few rows: rows beyond the last must stay near the tensor, blocks of rows be many.
+FLAT_TILES = ("row_mask_missing", "dweight_accumulated_in_16_bits")
+#: Faults that need tiles of few columns: stores beyond H must stay near the tensor.
+NARROW_TILES = ("store_without_column_mask", "dx_without_column_mask")
 #: Row groups whose sums are added to ``dweight``; each stores one row of a scratch.
 GROUPS = 8
 
@@ -150,10 +152,12 @@ class Launcher:
 
     def _tile(self, hidden_size: int) -> tuple[int, int]:
         """Rows and columns of a tile."""
-        columns = min(max(triton.next_power_of_2(hidden_size), 4), WIDEST_TILE)
+        columns = next((size for size in TILE_COLUMNS if size >= hidden_size), TILE_COLUMNS[-1])
+        if self.fault in NARROW_TILES:
+            columns = min(columns, triton.next_power_of_2(hidden_size))
         if self.fault == "squares_accumulated_in_16_bits":
             columns = min(columns, 32)
-        elements = TILE_ELEMENTS // 8 if self.fault in SMALL_TILES else TILE_ELEMENTS
+        elements = TILE_ELEMENTS // 8 if self.fault in FLAT_TILES else TILE_ELEMENTS
         return max(elements // columns, 1), columns
 
     def _launch(self, kernel: Any, faults: Iterable[Fault], like: Tensor, *arguments: object) -> None:
