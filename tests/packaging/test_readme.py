@@ -81,8 +81,8 @@ def test_the_matrix_has_every_clause_with_cases(readme: str) -> None:
 
 
 def test_links_lead_somewhere(root: Path, readme: str) -> None:
-    """Every relative link names a file of the repository or a heading of the README."""
+    """Every relative link names a file or folder of the repository or a heading of the README."""
     headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", readme, re.M)}
     prose = re.sub(r"^```.*?^```$", "", readme, flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^):]+)\)", prose):
-        assert target.removeprefix("#") in headings or (root / target).is_file(), target
+        assert target.removeprefix("#") in headings or (root / target).exists(), target
