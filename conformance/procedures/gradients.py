@@ -8,6 +8,8 @@ import torch
 import torch.utils.checkpoint
 
 from conformance.memory import same_bits
+from conformance.procedures.common import compare_bits
+from conformance.procedures.common import copies
 from conformance.stage import Broken
 from conformance.stage import Observed
 from conformance.stage import Stage
@@ -20,42 +22,26 @@ def backward_twice(stage: Stage) -> None:
     props = stage.prepare()
     observed = stage.forward(props)
     stage.backward(props, observed, retain_graph=True)
-    first, kept = dict(observed.gradients), _copies(observed)
+    first, kept = dict(observed.gradients), copies(observed)
     stage.backward(props, observed)
-    _compare(stage, kept, observed, "GRAD-4", "of the second backward differs from the first")
-    for name, gradient in kept.items():
+    compare_bits(stage, kept, observed, "GRAD-4", "of the second backward differs from the first")
+    for name, now in first.items():
         # A gradient that took dy's place, as declared, goes when dy is used again.
-        now = first[name]
-        if name not in stage.contract.in_place and now is not None and not same_bits(now, gradient):
+        if name not in stage.contract.in_place and now is not None and not same_bits(now, kept[name]):
             stage.judgement.breaks(
                 "GRAD-4", f"the second backward changed the {name} that the first returned"
             )
     stage.judge(props, observed)
 
 
-def _copies(observed: Observed) -> dict[str, torch.Tensor]:
-    return {
-        name: each.detach().cpu().clone() for name, each in observed.gradients.items() if each is not None
-    }
-
-
-def _compare(stage: Stage, kept: dict[str, torch.Tensor], observed: Observed, clause: str, what: str) -> None:
-    """The same bits, but for sums over rows that are not declared deterministic."""
-    for name, gradient in kept.items():
-        again = observed.gradients[name]
-        free = name in ("dweight", "dbias") and not stage.contract.deterministic_dweight
-        if again is None or not (free or same_bits(again, gradient)):
-            stage.judgement.breaks(clause, f"{name} {what}")
-
-
 def checkpoint(stage: Stage) -> None:
     """Recomputed in backward, the gradients are the same."""
     props = stage.prepare()
-    kept = _copies(stage.run(props))
+    kept = copies(stage.run(props))
     recompute = partial(torch.utils.checkpoint.checkpoint, stage.kernel.call, use_reentrant=False)
     recomputed = stage.forward(props, recompute)
     stage.backward(props, recomputed)
-    _compare(stage, kept, recomputed, "GRAD-6", "differs under checkpointing")
+    compare_bits(stage, kept, recomputed, "GRAD-6", "differs under checkpointing")
     stage.judge(props, recomputed)
 
 

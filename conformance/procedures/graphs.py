@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.backends.protocol import BackendUnavailable
+from conformance.procedures.common import need_gpu
 from conformance.stage import Observed
 from conformance.stage import Props
 from conformance.stage import Stage
@@ -21,7 +21,7 @@ WARM_UP = 3
 
 def graph(stage: Stage) -> None:
     """Captured once, replayed on other contents."""
-    _need_gpu(stage)
+    need_gpu(stage, "graphs exist")
     props, other = stage.prepare(), stage.prepare(stage.case.smaller(regime="offset"))
     leaves = stage.leaves(props)
     stream = torch.cuda.Stream()
@@ -43,7 +43,7 @@ def graph(stage: Stage) -> None:
 
 def compiled(stage: Stage) -> None:
     """Under torch.compile the values are within the same bounds as eager's; graph breaks are reported."""
-    _need_gpu(stage)
+    need_gpu(stage, "graphs exist")
     from torch._dynamo.utils import counters
 
     torch._dynamo.reset()
@@ -68,8 +68,3 @@ def _bare(function: Callable[..., Any], props: Props, leaves: dict[str, torch.Te
         found = torch.autograd.grad(outputs, list(leaves.values()), incoming)
         observed.gradients = {f"d{name}": each for name, each in zip(leaves, found, strict=True)}
     return observed
-
-
-def _need_gpu(stage: Stage) -> None:
-    if stage.backend.evidence != "device":
-        raise BackendUnavailable(f"graphs exist on a GPU only, not on backend {stage.backend.name}")

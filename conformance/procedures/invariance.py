@@ -11,7 +11,8 @@ from conformance.judge import compare
 from conformance.judge import forward_standard
 from conformance.judge import widen
 from conformance.memory import same_bits
-from conformance.stage import Observed
+from conformance.procedures.common import copies
+from conformance.procedures.common import free_sums
 from conformance.stage import Props
 from conformance.stage import Stage
 
@@ -21,6 +22,7 @@ from conformance.stage import Stage
 RUNS, INTERPRETED_RUNS = 100, 5
 #: Rows of the batch, and how many of them are taken for smaller ones: vllm#48271 changes its block at 256.
 BATCH, SMALLER = 4096, (1, 255)
+#: Sums over all rows, in which each row has its part.
 _SUMS = ("dweight", "dbias")
 
 
@@ -29,11 +31,11 @@ def every_run(stage: Stage) -> None:
     props = stage.prepare()
     observed = stage.run(props)
     stage.judge(props, observed)
-    first, free = _copies(observed), () if stage.contract.deterministic_dweight else _SUMS
+    first, free = copies(observed), free_sums(stage.contract)
     standards = backward_standards(stage.case, stage.contract, props.exact) if free and props.upstream else []
     for run in range(1, RUNS if stage.backend.evidence == "device" else INTERPRETED_RUNS):
         observed = stage.run(props)
-        for name, tensor in _copies(observed).items():
+        for name, tensor in copies(observed).items():
             if name in free:
                 if not any(_within(stage, name, tensor, standard) for standard in standards):
                     stage.judgement.breaks("DET-1", f"{name} of run {run} is out of bound")
@@ -49,18 +51,13 @@ def _within(stage: Stage, name: str, tensor: torch.Tensor, standard: Standard) -
     return fraction is not None and fraction <= 1
 
 
-def _copies(observed: Observed) -> dict[str, torch.Tensor]:
-    found = {**observed.outputs, **observed.gradients}
-    return {name: each.detach().clone() for name, each in found.items() if each is not None}
-
-
 def other_rows(stage: Stage) -> None:
     """A row alone, among 255, among 4096: measured, since nobody promises the same bits unless declared."""
     whole = stage.prepare()
-    expected = _copies(stage.run(whole))
+    expected = copies(stage.run(whole))
     for rows in SMALLER:
         props = _first_rows(stage, whole, rows)
-        for name, bits in _copies(stage.run(props)).items():
+        for name, bits in copies(stage.run(props)).items():
             if name not in _SUMS and not same_bits(bits, expected[name][:rows]):
                 text = f"{name} of the first {rows} rows has other bits than among {BATCH}"
                 stage.judgement.breaks("DET-2", text)
@@ -78,7 +75,7 @@ def _first_rows(stage: Stage, whole: Props, rows: int) -> Props:
 def one_bad_element(stage: Stage) -> None:
     """A NaN or an infinity in row 1: non-finite there where the reference is, the same bits elsewhere."""
     clean, dirty = stage.prepare(), stage.prepare()
-    kept = _copies(stage.run(clean))
+    kept = copies(stage.run(clean))
     x = dirty.operands["x"].view.clone()
     x[1, stage.case.hidden_size // 2] = float(stage.case.option("value"))
     dirty.refill("x", x)
@@ -86,7 +83,7 @@ def one_bad_element(stage: Stage) -> None:
     expected = dict(forward_standard(stage.case, stage.contract, dirty.exact).exact)
     if dirty.upstream:
         expected |= backward_standards(stage.case, stage.contract, dirty.exact)[-1].exact
-    for name, tensor in _copies(observed).items():
+    for name, tensor in copies(observed).items():
         if name not in _SUMS and not same_bits(_without_row(tensor), _without_row(kept[name])):
             stage.judgement.breaks(stage.case.clause, f"{name} has other bits in rows that hold no bad value")
         _compare_finiteness(stage, name, tensor, expected[name])

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
-from conformance.memory import same_bits
+from conformance.procedures.common import compare_bits
+from conformance.procedures.common import copies
+from conformance.procedures.common import need_gpu
 from conformance.stage import Observed
 from conformance.stage import Props
 from conformance.stage import Stage
@@ -71,7 +72,7 @@ def mixed_devices(stage: Stage) -> None:
 
 def side_stream(stage: Stage) -> None:
     """On a side stream where ``x`` arrives late: a launch on another stream reads what is not there yet."""
-    _need_gpu(stage)
+    need_gpu(stage, "streams exist")
     props = stage.prepare()
     x = props.operands["x"].view
     values = x.clone()
@@ -88,7 +89,7 @@ def side_stream(stage: Stage) -> None:
 
 def threads(stage: Stage) -> None:
     """Four threads at once, each on its own stream, and on its own device where there are several."""
-    _need_gpu(stage)
+    need_gpu(stage, "streams exist")
     count = stage.backend.device_count()
     every = [stage.prepare(_moved(stage.case, turn % count)) for turn in range(4)]
     torch.cuda.synchronize()
@@ -102,27 +103,11 @@ def threads(stage: Stage) -> None:
         rounds = list(pool.map(work, every))
     for props, observed in zip(every, rounds, strict=True):
         stage.judge(props, observed[0])
+        kept, clause = copies(observed[0]), stage.case.clause
         for each in observed[1:]:
-            _compare(stage, observed[0], each)
+            compare_bits(stage, kept, each, clause, "has other bits in another run beside other threads")
             stage.inspect(each)
-
-
-def _compare(stage: Stage, first: Observed, other: Observed) -> None:
-    """The same bits, but for sums over rows that are not declared deterministic."""
-    free = () if stage.contract.deterministic_dweight else ("dweight", "dbias")
-    mine, theirs = ({**each.outputs, **each.gradients} for each in (first, other))
-    for name, tensor in mine.items():
-        again = theirs[name]
-        if tensor is not None and name not in free and (again is None or not same_bits(tensor, again)):
-            stage.judgement.breaks(
-                stage.case.clause, f"{name} has other bits in another run beside other threads"
-            )
 
 
 def _moved(case: Case, index: int) -> Case:
     return case.smaller(devices=tuple((name, index) for name in (*case.operands, *case.op.upstream)))
-
-
-def _need_gpu(stage: Stage) -> None:
-    if stage.backend.evidence != "device":
-        raise BackendUnavailable(f"streams exist on a GPU only, not on backend {stage.backend.name}")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.memory import as_bytes
+from conformance.procedures.common import free_sums
 from conformance.stage import Observed
 from conformance.stage import Stage
 
@@ -26,8 +27,7 @@ def sequence(stage: Stage) -> None:
         stage.judge(props, observed)
         expected = stage.fresh.play(case, FRESH_SECONDS)
         for name, digest in digests(observed).items():
-            free = name in ("dweight", "dbias") and not stage.contract.deterministic_dweight
-            if not free and digest != expected[name]:
+            if name not in free_sums(stage.contract) and digest != expected[name]:
                 text = f"{name} has other bits than in a fresh process, after a call with another {changed}"
                 stage.judgement.breaks("STATE-1", text)
 

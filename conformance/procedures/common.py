@@ -1,0 +1,42 @@
+"""What several procedures do with what they observed."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.backends.protocol import BackendUnavailable
+from conformance.memory import same_bits
+from conformance.stage import Observed
+from conformance.stage import Stage
+from conformance.subject import Contract
+
+
+_SUMS = ("dweight", "dbias")
+
+
+def need_gpu(stage: Stage, what: str) -> None:
+    """Leave a case out where there is no GPU. Raises :class:`BackendUnavailable`."""
+    if stage.backend.evidence != "device":
+        raise BackendUnavailable(f"{what} on a GPU only, not on backend {stage.backend.name}")
+
+
+def free_sums(contract: Contract) -> tuple[str, ...]:
+    """Gradients that may have other bits in another run: sums over rows, unless declared deterministic."""
+    return () if contract.deterministic_dweight else _SUMS
+
+
+def copies(observed: Observed) -> dict[str, torch.Tensor]:
+    """Outputs and gradients as they are now, whatever overwrites them later."""
+    found = {**observed.outputs, **observed.gradients}
+    return {name: each.detach().clone() for name, each in found.items() if each is not None}
+
+
+def compare_bits(
+    stage: Stage, kept: dict[str, torch.Tensor], again: Observed, clause: str, what: str
+) -> None:
+    """`again` has the bits that were kept of an earlier call, but for sums that are free."""
+    now = {**again.outputs, **again.gradients}
+    for name, tensor in kept.items():
+        other = now[name]
+        if other is None or not (name in free_sums(stage.contract) or same_bits(other.detach(), tensor)):
+            stage.judgement.breaks(clause, f"{name} {what}")
