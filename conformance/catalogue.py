@@ -8,6 +8,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,6 +77,25 @@ def all_cases() -> list[Case]:
         for test in vars(module).values()
         for case in stated_cases(test) or ()
     ]
+
+
+#: Elements of ``x`` above which a case is not quick.
+_QUICK_ELEMENTS = 8192
+
+
+@cache
+def quick_ids() -> frozenset[str]:
+    """Ids of the cases for a pull request: two of each clause, operation, direction and dtype.
+
+    They are the largest that is still quick, since wide rows show more, and the one in the middle. Sequences
+    start a process for each step and are left out.
+    """
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in all_cases():
+        if math.prod(case.shape) <= _QUICK_ELEMENTS and case.procedure != "sequence":
+            groups.setdefault((case.clause, case.operation, case.direction, case.dtype), []).append(case)
+    ordered = [sorted(group, key=lambda case: math.prod(case.shape)) for group in groups.values()]
+    return frozenset(group[at].id for group in ordered for at in (len(group) // 2, -1))
 
 
 #: More elements than any case has; a mistyped shape shall not fill the memory.

@@ -18,6 +18,7 @@ import pytest
 
 
 if TYPE_CHECKING:
+    from conformance.case import Case
     from conformance.catalogue import Assignment
     from conformance.recorder import Recorder
     from conformance.reports.result import Result
@@ -116,6 +117,7 @@ def _option(config: pytest.Config, name: str) -> Any:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; open the session at once if an option of ours was given."""
     config.addinivalue_line("markers", "conformance(clause): a case of the conformance catalogue, by clause")
+    config.addinivalue_line("markers", "quick: a case of the catalogue's choice for pull requests")
     if _is_asked_for(config):
         try:
             _state(config)
@@ -235,15 +237,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("case", [])
         return
     from conformance.catalogue import Assignment
+    from conformance.catalogue import quick_ids
 
+    quick = quick_ids()
     parameters = [
-        pytest.param(
-            Assignment(subject, case), id=f"{subject}:{case.id}", marks=pytest.mark.conformance(case.clause)
-        )
+        pytest.param(Assignment(subject, case), id=f"{subject}:{case.id}", marks=_marks(case, quick))
         for subject in state.session.subjects
         for case in stated
     ]
     metafunc.parametrize("case", parameters)
+
+
+def _marks(case: Case, quick: frozenset[str]) -> list[pytest.MarkDecorator]:
+    own = pytest.mark.conformance(case.clause)
+    return [own, pytest.mark.quick] if case.id in quick else [own]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 
@@ -12,6 +13,7 @@ from conformance.case import cases
 from conformance.case import parse_case
 from conformance.catalogue import all_cases
 from conformance.catalogue import proves
+from conformance.catalogue import quick_ids
 from conformance.catalogue import stated_cases
 from conformance.catalogue import suite_modules
 from conformance.clause import CLAUSES
@@ -87,3 +89,14 @@ def test_one_id_twice_is_refused() -> None:
 def test_a_strangers_test_states_nothing() -> None:
     """A function that is not marked has no cases, not an empty set of them."""
     assert stated_cases(test_a_strangers_test_states_nothing) is None
+
+
+def test_the_quick_cases_show_every_clause_in_every_type() -> None:
+    """For a pull request: small, and yet every clause, operation, direction and dtype that has a small case."""
+    quick = quick_ids()
+    chosen = [case for case in all_cases() if case.id in quick]
+    kinds = {(case.clause, case.operation, case.direction, case.dtype) for case in chosen}
+    small = [case for case in all_cases() if math.prod(case.shape) <= 8192 and case.procedure != "sequence"]
+    assert kinds == {(case.clause, case.operation, case.direction, case.dtype) for case in small}
+    assert len(chosen) <= 2 * len(kinds)
+    assert all(math.prod(case.shape) <= 8192 for case in chosen)
