@@ -6,63 +6,34 @@ options is given.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from collections.abc import Generator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
 import pytest
+
+from conformance.options import Refused
+from conformance.options import check_names
+from conformance.options import check_results
+from conformance.options import is_asked_for
+from conformance.options import option
+from conformance.options import register
+from conformance.options import results_folder
 
 
 if TYPE_CHECKING:
     from conformance.case import Case
     from conformance.catalogue import Assignment
     from conformance.recorder import Recorder
+    from conformance.reports.journal import Journal
     from conformance.reports.result import Result
     from conformance.session import Session
 
-_PREFIX = "conformance_"
 _RESULT = pytest.StashKey["Result"]()
 _STATE = pytest.StashKey["State"]()
 _REFUSAL = pytest.StashKey[str]()
-
-_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    (
-        "--backend",
-        {
-            "metavar": "NAME",
-            "help": "where kernels run: auto, cuda, rocm, interpreter or rocm-emulated "
-            "(default: auto, the GPU that is there, else interpreter)",
-        },
-    ),
-    (
-        "--subject",
-        {
-            "action": "append",
-            "metavar": "SUBJECT",
-            "help": "what is judged: an installed adapter's name, module:attribute or "
-            "path/to/file.py:attribute; may be given several times (default: builtin)",
-        },
-    ),
-    (
-        "--case-seconds",
-        {
-            "type": float,
-            "metavar": "S",
-            "help": "time limit of one case (default: 300 on the interpreter, 60 on a GPU, with compilation)",
-        },
-    ),
-    (
-        "--results",
-        {
-            "metavar": "DIR",
-            "help": "where the journal and the matrix are written (default: conformance-results)",
-        },
-    ),
-)
 
 
 @dataclass
@@ -70,6 +41,8 @@ class State:
     """What the plugin keeps during one run of pytest."""
 
     session: Session
+    #: The journal that this run goes on with.
+    resumed: Journal | None = None
     recorder: Recorder | None = None
 
 
@@ -80,68 +53,28 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None
     Where a name is taken, ours carries the prefix ``--conformance-``.
     """
     yield
-    # pytest keeps its options by group and offers no question for a name.
-    groups = [*parser._groups, parser._anonymous]
-    taken = {name for group in groups for option in group.options for name in option.names()}
-    ours = parser.getgroup("conformance", "conformance of normalization kernels")
-    for name, settings in _OPTIONS:
-        free = name if name not in taken else _renamed(name)
-        ours.addoption(free, dest=_dest(name), default=None, **settings)
-
-
-def _renamed(name: str) -> str:
-    return name.replace("--", "--conformance-", 1)
-
-
-def _check_names(config: pytest.Config) -> None:
-    """Refuse to run where ``--backend`` went to a stranger's conftest, perhaps in the belief that it is ours.
-
-    Raises :class:`_Refused`.
-    """
-    for name, _ in _OPTIONS:
-        given = any(each.split("=")[0] == name for each in map(str, config.invocation_params.args))
-        if given and _option(config, name) is None:
-            raise _Refused(
-                f"{name} is an option of this project's own here; the catalogue's is {_renamed(name)}"
-            )
-
-
-def _dest(name: str) -> str:
-    return _PREFIX + name.removeprefix("--").replace("-", "_")
-
-
-def _option(config: pytest.Config, name: str) -> Any:
-    return getattr(config.option, _dest(name), None)
+    register(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; open the session at once if an option of ours was given."""
     config.addinivalue_line("markers", "conformance(clause): a case of the conformance catalogue, by clause")
     config.addinivalue_line("markers", "quick: a case of the catalogue's choice for pull requests")
-    if _is_asked_for(config):
+    if is_asked_for(config):
         try:
             _state(config)
-        except _Refused as refusal:
+        except Refused as refusal:
             raise pytest.UsageError(str(refusal)) from None
-
-
-def _is_asked_for(config: pytest.Config) -> bool:
-    """Whether an option of ours was given."""
-    return any(_option(config, name) is not None for name, _ in _OPTIONS)
-
-
-class _Refused(Exception):
-    """The run cannot start; one sentence for the user."""
 
 
 def _state(config: pytest.Config) -> State:
     """The run's state, opened when it is first needed; a refusal stands for the whole run."""
     if _REFUSAL in config.stash:
-        raise _Refused(config.stash[_REFUSAL])
+        raise Refused(config.stash[_REFUSAL])
     if _STATE not in config.stash:
         try:
-            config.stash[_STATE] = State(_open(config))
-        except _Refused as refusal:
+            config.stash[_STATE] = _resume(config, _open(config))
+        except Refused as refusal:
             config.stash[_REFUSAL] = str(refusal)
             raise
     return config.stash[_STATE]
@@ -150,45 +83,41 @@ def _state(config: pytest.Config) -> State:
 def _open(config: pytest.Config) -> Session:
     """Check the options and start a worker with them.
 
-    Raises :class:`_Refused`.
+    Raises :class:`Refused`.
     """
-    _check_names(config)
-    seconds = _option(config, "--case-seconds")
+    check_names(config)
+    seconds = option(config, "--case-seconds")
     if seconds is not None and not 0 < seconds < float("inf"):
-        raise _Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
+        raise Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
     from conformance.session import Session
     from conformance.worker import WorkerRefused
 
-    backend, specs = _option(config, "--backend") or "auto", _option(config, "--subject") or ["builtin"]
+    backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
     session = Session(backend, specs, seconds=seconds, turn=_turn(config))
     try:
         session.open()
-        _check_results(config)
-    except (WorkerRefused, _Refused) as refusal:
+        check_results(config)
+    except (WorkerRefused, Refused) as refusal:
         session.close()
-        raise _Refused(str(refusal)) from None
+        raise Refused(str(refusal)) from None
     return session
 
 
-def _results(config: pytest.Config) -> Path:
-    return config.invocation_params.dir / (_option(config, "--results") or "conformance-results")
+def _resume(config: pytest.Config, session: Session) -> State:
+    """The state to start from.
 
-
-def _check_results(config: pytest.Config) -> None:
-    """Make the folder before the first case runs: no result shall be lost for want of it.
-
-    Raises :class:`_Refused` if it cannot be written to.
+    Raises :class:`Refused` if there is nothing to resume.
     """
-    folder = _results(config)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        why = error.strerror or error
-        raise _Refused(
-            f"results cannot be written to {folder} ({why}); name another folder with --results"
-        ) from None
+    if not option(config, "--resume"):
+        return State(session)
+    from conformance.recorder import find_unfinished
+
+    folder = results_folder(config)
+    journal = find_unfinished(folder, session.header(config.rootpath))
+    if journal is None:
+        session.close()
+        raise Refused(f"{folder} has no unfinished journal of these subjects, this machine and commit")
+    return State(session, journal)
 
 
 def _turn(config: pytest.Config) -> int | None:
@@ -232,7 +161,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     try:
         state = _state(metafunc.config)
-    except _Refused:
+    except Refused:
         # Raised here it would be one module's collection error; pytest_collection_modifyitems ends the run.
         metafunc.parametrize("case", [])
         return
@@ -263,11 +192,23 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     if _REFUSAL in config.stash:
         raise pytest.UsageError(config.stash[_REFUSAL])
     explicit = config.args_source is pytest.Config.ArgsSource.ARGS
-    if _is_asked_for(config) and not explicit and not any(map(_subject_of, items)):
+    if is_asked_for(config) and not explicit and not any(map(_subject_of, items)):
         items[:] = _catalogue(session)
     if _STATE in config.stash:
-        order = list(config.stash[_STATE].session.subjects)
+        state = config.stash[_STATE]
+        order = list(state.session.subjects)
         items.sort(key=lambda item: order.index(subject) if (subject := _subject_of(item)) else -1)
+        if state.resumed is not None:
+            _leave_out_done(config, items, {(each.subject, each.case) for each in state.resumed.results})
+
+
+def _leave_out_done(config: pytest.Config, items: list[pytest.Item], done: set[tuple[str, str]]) -> None:
+    """What the resumed journal has is not run again."""
+    assignments = {item: _assignment_of(item) for item in items}
+    gone = [item for item, each in assignments.items() if each and (each.subject, each.case.id) in done]
+    if gone:
+        config.hook.pytest_deselected(items=gone)
+        items[:] = [item for item in items if item not in set(gone)]
 
 
 def _catalogue(session: pytest.Session) -> list[pytest.Item]:
@@ -280,13 +221,19 @@ def _catalogue(session: pytest.Session) -> list[pytest.Item]:
 
 def _subject_of(item: pytest.Item) -> str:
     """Subject of a test of the catalogue; empty for any other test."""
+    assignment = _assignment_of(item)
+    return assignment.subject if assignment else ""
+
+
+def _assignment_of(item: pytest.Item) -> Assignment | None:
+    """What a test of the catalogue is to run; ``None`` for any other test."""
     from conformance.catalogue import Assignment
 
     parameters = (
         item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     )
     assignment = parameters.get("case")
-    return assignment.subject if isinstance(assignment, Assignment) else ""
+    return assignment if isinstance(assignment, Assignment) else None
 
 
 @pytest.fixture
@@ -371,7 +318,8 @@ class _Controller:
 
         state = _state(self.config)
         if state.recorder is None:
-            state.recorder = Recorder(_results(self.config), state.session.header(self.config.rootpath))
+            header = state.session.header(self.config.rootpath)
+            state.recorder = Recorder(results_folder(self.config), header, state.resumed)
         return state.recorder
 
     @pytest.hookimpl(trylast=True)
@@ -385,6 +333,9 @@ class _Controller:
         state.recorder.close(complete=ended and not session.shouldfail and not session.shouldstop)
         if exitstatus == pytest.ExitCode.OK and not state.recorder.proven:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+        elif exitstatus == pytest.ExitCode.OK and state.recorder.faults:
+            # They stand in the part of the journal that was there before.
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The matrix, and where the journal is."""

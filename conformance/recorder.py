@@ -4,31 +4,46 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from datetime import datetime
 from datetime import timezone
 from pathlib import Path
 
 from conformance.clause import CLAUSES
+from conformance.reports.journal import Journal
+from conformance.reports.journal import JournalError
 from conformance.reports.journal import JournalWriter
 from conformance.reports.journal import read_journal
 from conformance.reports.markdown import render_markdown
+from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import proves
+from conformance.reports.matrix import standing
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.terminal import render_terminal
 
 
 class Recorder:
-    """Writes one run's results as they come."""
+    """Writes one run's results as they come, behind those of `resumed` if that is given."""
 
-    def __init__(self, folder: Path, run: Run) -> None:
-        self.path = _unused(folder, run)
-        self.proven = 0
-        self._writer = JournalWriter(self.path, run)
+    def __init__(self, folder: Path, run: Run, resumed: Journal | None = None) -> None:
+        self.proven = self.faults = 0
+        if resumed is None:
+            self.path = _unused(folder, run)
+            self._writer = JournalWriter(self.path, run)
+            return
+        self.path = resumed.path
+        self._writer = JournalWriter.resume(self.path)
+        for result in resumed.results:
+            self._count(result)
+
+    def _count(self, result: Result) -> None:
+        self.proven += proves(result)
+        self.faults += standing(result) in FAULTS
 
     def write(self, result: Result) -> None:
         """Append a result."""
-        self.proven += proves(result)
+        self._count(result)
         self._writer.write(result)
 
     def close(self, *, complete: bool = True) -> None:
@@ -43,6 +58,19 @@ class Recorder:
             [read_journal(self.path)], tuple(CLAUSES), width=width, color=sys.stdout.isatty()
         )
         return f"{matrix}\n\njournal: {_shown(self.path)}\nmatrix:  {_shown(self.path.with_suffix('.md'))}"
+
+
+def find_unfinished(folder: Path, run: Run) -> Journal | None:
+    """The newest journal in `folder` that the same subjects, machine and commit left unfinished."""
+    for path in sorted(folder.glob("*.jsonl"), reverse=True):
+        try:
+            journal = read_journal(path)
+        except JournalError:
+            # Another program's file, or a newer version's: nothing that this run could go on with.
+            continue
+        if not journal.complete and replace(journal.run, started="") == replace(run, started=""):
+            return journal
+    return None
 
 
 def _unused(folder: Path, run: Run) -> Path:

@@ -92,7 +92,7 @@ def test_a_strangers_test_states_nothing() -> None:
 
 
 def test_the_quick_cases_show_every_clause_in_every_type() -> None:
-    """For a pull request: small, and yet every clause, operation, direction and dtype that has a small case."""
+    """Small, and yet every clause, operation, direction and dtype that has a small case."""
     quick = quick_ids()
     chosen = [case for case in all_cases() if case.id in quick]
     kinds = {(case.clause, case.operation, case.direction, case.dtype) for case in chosen}

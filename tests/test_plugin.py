@@ -161,9 +161,9 @@ def test_a_run_that_stops_early_is_not_complete(pytester: pytest.Pytester, subje
     assert not found.complete
 
 
-def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytester, subjects: Path) -> None:
-    """Ctrl-C keeps what is done, and the journal says that it is not all."""
-    write_catalogue(pytester, 17, 9)  # the second one hangs
+def broken_off(pytester: pytest.Pytester, subjects: Path, number: signal.Signals) -> int:
+    """Exit code of a run whose second case hangs, ended by a signal to its whole group."""
+    write_catalogue(pytester, 17, 9, 33)
     command = [sys.executable, "-m", "pytest", ON, troubled(subjects), "--results=mine"]
     process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
     folder, deadline = pytester.path / "mine", time.monotonic() + 60
@@ -172,12 +172,35 @@ def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytest
     ):
         time.sleep(0.1)
     time.sleep(0.5)
-    os.killpg(process.pid, signal.SIGINT)  # a terminal's Ctrl-C reaches the worker as well
+    os.killpg(process.pid, number)
     process.communicate(timeout=30)
-    assert process.returncode == pytest.ExitCode.INTERRUPTED
-    found = journal(folder)
+    return process.returncode
+
+
+def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytester, subjects: Path) -> None:
+    """Ctrl-C keeps what is done, and the journal says that it is not all."""
+    # A terminal's Ctrl-C reaches the worker as well.
+    assert broken_off(pytester, subjects, signal.SIGINT) == pytest.ExitCode.INTERRUPTED
+    found = journal(pytester.path / "mine")
     assert not found.complete
     assert verdicts(found) == {"2x17": "pass"}
+
+
+@pytest.mark.parametrize("jobs", [[], ["-n", "2"]], ids=["alone", "in parallel"])
+def test_a_killed_run_is_resumed(pytester: pytest.Pytester, subjects: Path, jobs: list[str]) -> None:
+    """After kill -9 the rest is run into the same journal, and the matrix is that of an uninterrupted run."""
+    assert broken_off(pytester, subjects, signal.SIGKILL) == -signal.SIGKILL
+    options = [ON, troubled(subjects), "--results=mine", "--case-seconds=3", *jobs]
+    result = pytester.runpytest_subprocess(*options, "--resume")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    if not jobs:
+        result.stdout.fnmatch_lines(["*1 failed, 1 passed, 1 deselected*"])
+    found = journal(pytester.path / "mine")
+    assert found.complete
+    assert verdicts(found) == {"2x17": "pass", "2x9": "timeout", "2x33": "pass"}
+    again = pytester.runpytest_subprocess(*options, "--resume")
+    assert again.ret == pytest.ExitCode.USAGE_ERROR
+    assert "no unfinished journal" in again.stderr.str()
 
 
 STRANGERS_CONFTEST = """
