@@ -214,7 +214,8 @@ def test_theirs(request):
     assert request.config.getoption("--backend") == {expected!r}
     assert not {{"torch", "triton", "numpy"}} & set(sys.modules)
     ours = {{name for name in sys.modules if name.startswith("conformance.")}}
-    assert ours <= {{"conformance.plugin", "conformance.subject", "conformance.operation"}}
+    light = ("plugin", "options", "subject", "operation")
+    assert ours <= {{f"conformance.{{name}}" for name in light}}
 """
 
 
