@@ -30,6 +30,7 @@ from conformance.judge import Judgement
 from conformance.judge import judge_gradients
 from conformance.judge import judge_outputs
 from conformance.judge import judge_statistics
+from conformance.judge import widen
 from conformance.memory import GUARDED_BYTES
 from conformance.memory import FarApart
 from conformance.memory import Guarded
@@ -89,6 +90,11 @@ class Props:
         """Give an operand other values before the call."""
         self.operands[name].refill(values)
         self.exact[name] = exact(values)
+
+    @property
+    def placed(self) -> dict[str, Guarded | FarApart]:
+        """Operands and incoming gradients by name."""
+        return {**self.operands, **self.upstream}
 
     def everything(self) -> Iterable[Guarded | FarApart]:
         """All guarded tensors."""
@@ -294,10 +300,7 @@ class Stage:
 
 def exact(tensor: torch.Tensor) -> Any:
     """A tensor's values as float64, or as long double where float64 is itself judged."""
-    tensor = tensor.detach().cpu()
-    if tensor.dtype == torch.float64:
-        return tensor.numpy().astype(np.longdouble)
-    return tensor.double().numpy() if not tensor.is_complex() else tensor.numpy()
+    return tensor.detach().cpu().numpy() if tensor.is_complex() else widen(tensor)
 
 
 def named_outputs(case: Case, returned: Any) -> dict[str, torch.Tensor]:

@@ -11,7 +11,8 @@ from conformance.stage import Stage
 from conformance.subject import Contract
 
 
-_SUMS = ("dweight", "dbias")
+#: Gradients that are sums over all rows, in which each row has its part.
+SUMS = ("dweight", "dbias")
 
 
 def need_gpu(stage: Stage, what: str) -> None:
@@ -22,7 +23,7 @@ def need_gpu(stage: Stage, what: str) -> None:
 
 def free_sums(contract: Contract) -> tuple[str, ...]:
     """Gradients that may have other bits in another run: sums over rows, unless declared deterministic."""
-    return () if contract.deterministic_dweight else _SUMS
+    return () if contract.deterministic_dweight else SUMS
 
 
 def copies(observed: Observed) -> dict[str, torch.Tensor]:

@@ -34,7 +34,7 @@ def graph(stage: Stage) -> None:
     with subjects_code(), torch.cuda.graph(captured):
         observed = _bare(stage.kernel.call, props, leaves)
     for guarded in other.everything():
-        {**props.operands, **props.upstream}[guarded.name].refill(guarded.view)
+        props.placed[guarded.name].refill(guarded.view)
     captured.replay()
     stage.backend.synchronize()
     props.exact = other.exact

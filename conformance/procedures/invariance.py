@@ -11,6 +11,7 @@ from conformance.judge import compare
 from conformance.judge import forward_standard
 from conformance.judge import widen
 from conformance.memory import same_bits
+from conformance.procedures.common import SUMS
 from conformance.procedures.common import copies
 from conformance.procedures.common import free_sums
 from conformance.stage import Props
@@ -22,8 +23,6 @@ from conformance.stage import Stage
 RUNS, INTERPRETED_RUNS = 100, 5
 #: Rows of the batch, and how many of them are taken for smaller ones: vllm#48271 changes its block at 256.
 BATCH, SMALLER = 4096, (1, 255)
-#: Sums over all rows, in which each row has its part.
-_SUMS = ("dweight", "dbias")
 
 
 def every_run(stage: Stage) -> None:
@@ -58,7 +57,7 @@ def other_rows(stage: Stage) -> None:
     for rows in SMALLER:
         props = _first_rows(stage, whole, rows)
         for name, bits in copies(stage.run(props)).items():
-            if name not in _SUMS and not same_bits(bits, expected[name][:rows]):
+            if name not in SUMS and not same_bits(bits, expected[name][:rows]):
                 text = f"{name} of the first {rows} rows has other bits than among {BATCH}"
                 stage.judgement.breaks("DET-2", text)
 
@@ -67,7 +66,7 @@ def _first_rows(stage: Stage, whole: Props, rows: int) -> Props:
     """Operands and incoming gradients cut to their first rows; the weight is the same."""
     props = stage.prepare(stage.case.smaller(shape=(rows, stage.case.hidden_size)))
     for guarded in props.everything():
-        source = {**whole.operands, **whole.upstream}[guarded.name].view
+        source = whole.placed[guarded.name].view
         guarded.refill(source[:rows] if source.dim() > 1 else source)
     return props
 
@@ -84,7 +83,7 @@ def one_bad_element(stage: Stage) -> None:
     if dirty.upstream:
         expected |= backward_standards(stage.case, stage.contract, dirty.exact)[-1].exact
     for name, tensor in copies(observed).items():
-        if name not in _SUMS and not same_bits(_without_row(tensor), _without_row(kept[name])):
+        if name not in SUMS and not same_bits(_without_row(tensor), _without_row(kept[name])):
             stage.judgement.breaks(stage.case.clause, f"{name} has other bits in rows that hold no bad value")
         _compare_finiteness(stage, name, tensor, expected[name])
     stage.inspect(observed)
