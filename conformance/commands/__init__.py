@@ -1,0 +1,14 @@
+"""The subcommands of ``conformance``, a module each: `add` states its arguments, `run` gives the exit code."""
+
+from __future__ import annotations
+
+from conformance.commands import listing
+from conformance.commands import report
+from conformance.commands import selftest
+from conformance.commands import show
+
+
+__all__ = ["COMMANDS"]
+
+#: In the order of the help.
+COMMANDS = (listing, show, report, selftest)

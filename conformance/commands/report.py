@@ -1,0 +1,41 @@
+"""``conformance report``: journals, rendered."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.clause import CLAUSES
+from conformance.commands.usage import UsageError
+from conformance.reports.journal import read_journals
+from conformance.reports.render import FORMATS
+from conformance.reports.render import render
+
+
+if TYPE_CHECKING:
+    from conformance.commands.usage import Subparsers
+
+
+def add(commands: Subparsers) -> None:
+    """State the arguments."""
+    parser = commands.add_parser("report", help="the matrix and the failures of finished runs")
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals"
+    )
+    parser.add_argument("--format", choices=sorted(FORMATS), default="terminal", help="default: terminal")
+    parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Render journals."""
+    text = render(options.format, read_journals(options.results), tuple(CLAUSES))
+    if options.output is None:
+        print(text)
+        return 0
+    try:
+        options.output.write_text(text if text.endswith("\n") else f"{text}\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    return 0
