@@ -1,4 +1,4 @@
-"""The subcommands of ``conformance``, a module each: `add` states its arguments, `run` gives the exit code."""
+"""The subcommands of ``conformance``, a module each: `add` states arguments, `run` gives the exit code."""
 
 from __future__ import annotations
 
