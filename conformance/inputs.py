@@ -153,10 +153,20 @@ REGIMES: Mapping[str, Regime] = {
 }
 
 
+#: Elements of `weight` from which on one of them is 0. In a shorter one it would hide too much else.
+_WITH_A_ZERO = 8
+
+
 def _weight(stream: Stream, shape: tuple[int, ...]) -> Array:
-    """Magnitudes from 0.5 to 2, a quarter negative: a weight of ones hides half of backward."""
+    """Magnitudes from 0.5 to 2, a quarter negative: a weight of ones hides half of backward.
+
+    One element is 0: a backward that finds the normalized value as ``y / weight`` shows only there.
+    """
     magnitude = 0.5 + 1.5 * stream.uniform(*shape)
-    return magnitude * np.where(stream.uniform(*shape) < 0.25, -1.0, 1.0)
+    weight = magnitude * np.where(stream.uniform(*shape) < 0.25, -1.0, 1.0)
+    if shape[-1:] >= (_WITH_A_ZERO,):
+        weight[..., shape[-1] // 3] = 0.0
+    return weight
 
 
 def _weight_near_the_top(stream: Stream, shape: tuple[int, ...]) -> Array:

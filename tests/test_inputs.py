@@ -17,11 +17,11 @@ from conformance.inputs import operand_values
 
 
 GOLDEN = {
-    "ACC-1/rms_norm/forward/float32/3x64": "add13d712cac3691",
-    "MASK-1/layer_norm/backward/bfloat16/3x769/regime=offset": "b606caaaa63da952",
-    "EPS-1/fused_add_rms_norm/forward/float16/6x129/regime=eps-sized/eps=1e-05": "9cdc9c49347d7a71",
+    "ACC-1/rms_norm/forward/float32/3x64": "c9140899ec2df042",
+    "MASK-1/layer_norm/backward/bfloat16/3x769/regime=offset": "59741e2d27fc229f",
+    "EPS-1/fused_add_rms_norm/forward/float16/6x129/regime=eps-sized/eps=1e-05": "4dd3633780759f3b",
     "DTYPE-4/rms_norm/forward/float16/3x257/regime=heavy-weight": "d432d02a984bcea3",
-    "MAG-2/rms_norm/forward/float16/3x64/regime=top": "9ae92bcca3988209",
+    "MAG-2/rms_norm/forward/float16/3x64/regime=top": "93d14e93d4f2def6",
 }
 
 
@@ -71,13 +71,13 @@ def test_cases_differ_in_their_values() -> None:
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_weight_and_bias_are_never_all_ones_or_zeros(regime: str) -> None:
-    """A weight of ones and a bias of zeros hide half of the errors."""
+    """A weight of ones and a bias of zeros hide half of the errors; one weight is 0."""
     case = Case(clause="ACC-1", operation="layer_norm", regime=regime, dtype="float16", shape=(3, 65))
     for name in ("weight", "bias"):
         values = operand_values(case, name)
         assert len(np.unique(values)) > 60
         assert not (np.abs(values) == 1).any()
-        assert (values != 0).all()
+        assert (values == 0).sum() == (name == "weight" and regime != "heavy-weight")
 
 
 @pytest.mark.parametrize("regime", REGIMES)

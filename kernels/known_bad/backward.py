@@ -28,6 +28,10 @@ INPUT_FAULTS = (
         "the term through rstd is multiplied by weight once more",
     ),
     Fault(
+        "normalized_value_from_the_output", "GRAD-1", ALL, "ServiceNow/Fast-LLM#220",
+        "the normalized value is taken to be y / weight, which is 0 / 0 where weight is 0",
+    ),
+    Fault(
         "mean_term_twice", "GRAD-1", (LAYER_NORM,), "tenstorrent/tt-metal#53204",
         "mean(dy · weight) is subtracted twice",
     ),
@@ -138,7 +142,10 @@ def input_gradient_kernel(
         if FAULT == "wdy_rounded":
             wdy = rounded(wdy, dtype)
         h = tl.load(h_ptr + row * h_stride + column, mask=mask, other=0.0).to(tl.float32)
-        products += tl.where(mask, (h - mean) * rstd, 0.0) * wdy
+        h_hat = (h - mean) * rstd
+        if FAULT == "normalized_value_from_the_output" and weight_ptr is not None:
+            h_hat = h_hat * (weight + WEIGHT_OFFSET) / (weight + WEIGHT_OFFSET)
+        products += tl.where(mask, h_hat, 0.0) * wdy
         total += wdy
     projection = tl.sum(products, axis=1, keep_dims=True) / hidden_size
     offset = tl.zeros([ROWS, 1], dtype=tl.float32)
