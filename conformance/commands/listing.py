@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from conformance.case import Case
 from conformance.catalogue import all_cases
 from conformance.clause import CLAUSES
 from conformance.commands.usage import UsageError
+from conformance.scope import BACKENDS
+from conformance.scope import provable_on
 
 
 if TYPE_CHECKING:
@@ -53,7 +56,17 @@ def _clause_table(found: Sequence[Case]) -> str:
         own = [case for case in found if case.clause == clause.id]
         if own:
             bugs = dict.fromkeys(bug for case in own for bug in case.bugs)
-            rows.append((clause.id, clause.level.value, len(own), clause.statement, "\n".join(bugs)))
-    return tabulate(
-        rows, ("clause", "level", "cases", "statement", "bugs"), maxcolwidths=[None, None, None, 44, None]
-    )
+            proof = "\n".join(provable(own))
+            rows.append((clause.id, clause.level.value, len(own), proof, clause.statement, "\n".join(bugs)))
+    headings = ("clause", "level", "cases", "can be proven on", "statement", "bugs")
+    return tabulate(rows, headings, maxcolwidths=[None, None, None, None, 44, None])
+
+
+def provable(own: Sequence[Case]) -> list[str]:
+    """Backends that can prove these cases, each with the number of cases where that is not all of them."""
+    counts = Counter(backend for case in own for backend in provable_on(case))
+    return [
+        backend if counts[backend] == len(own) else f"{backend} ({counts[backend]})"
+        for backend in BACKENDS
+        if counts[backend]
+    ]

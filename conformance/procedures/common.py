@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from conformance.backends.protocol import BackendUnavailable
 from conformance.memory import same_bits
 from conformance.stage import Observed
 from conformance.stage import Stage
@@ -13,12 +12,6 @@ from conformance.subject import Contract
 
 #: Gradients that are sums over all rows, in which each row has its part.
 SUMS = ("dweight", "dbias")
-
-
-def need_gpu(stage: Stage, what: str) -> None:
-    """Leave a case out where there is no GPU. Raises :class:`BackendUnavailable`."""
-    if stage.backend.evidence != "device":
-        raise BackendUnavailable(f"{what} on a GPU only, not on backend {stage.backend.name}")
 
 
 def free_sums(contract: Contract) -> tuple[str, ...]:

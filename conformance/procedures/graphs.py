@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from conformance.procedures.common import need_gpu
 from conformance.stage import Observed
 from conformance.stage import Props
 from conformance.stage import Stage
@@ -21,7 +20,6 @@ WARM_UP = 3
 
 def graph(stage: Stage) -> None:
     """Captured once, replayed on other contents."""
-    need_gpu(stage, "graphs exist")
     props, other = stage.prepare(), stage.prepare(stage.case.smaller(regime="offset"))
     leaves = stage.leaves(props)
     stream = torch.cuda.Stream()
@@ -43,7 +41,6 @@ def graph(stage: Stage) -> None:
 
 def compiled(stage: Stage) -> None:
     """Under torch.compile the values are within the same bounds as eager's; graph breaks are reported."""
-    need_gpu(stage, "graphs exist")
     from torch._dynamo.utils import counters
 
     torch._dynamo.reset()

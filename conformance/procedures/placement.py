@@ -12,7 +12,6 @@ import torch
 from conformance.case import Case
 from conformance.procedures.common import compare_bits
 from conformance.procedures.common import copies
-from conformance.procedures.common import need_gpu
 from conformance.stage import Observed
 from conformance.stage import Props
 from conformance.stage import Stage
@@ -72,7 +71,6 @@ def mixed_devices(stage: Stage) -> None:
 
 def side_stream(stage: Stage) -> None:
     """On a side stream where ``x`` arrives late: a launch on another stream reads what is not there yet."""
-    need_gpu(stage, "streams exist")
     props = stage.prepare()
     x = props.operands["x"].view
     values = x.clone()
@@ -89,7 +87,6 @@ def side_stream(stage: Stage) -> None:
 
 def threads(stage: Stage) -> None:
     """Four threads at once, each on its own stream, and on its own device where there are several."""
-    need_gpu(stage, "streams exist")
     count = stage.backend.device_count()
     every = [stage.prepare(_moved(stage.case, turn % count)) for turn in range(4)]
     torch.cuda.synchronize()
