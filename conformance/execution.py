@@ -14,6 +14,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -29,6 +30,7 @@ from conformance.expectation import expectation
 from conformance.fresh import FreshProcesses
 from conformance.reports.result import Result
 from conformance.reports.result import SubjectRecord
+from conformance.scope import why_not_on
 from conformance.subject import Subject
 
 
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 _FAULT = re.compile(
     r"CUDA error|HIP error|illegal memory access|device-side assert|unspecified launch failure", re.I
 )
+#: How Python and torch's allocators for the CPU and for GPUs say that there is no memory left.
+_NO_MEMORY = re.compile(r"\bMemoryError\b|\bOutOfMemoryError\b|can't allocate memory|out of memory", re.I)
+#: Where Linux is told whom to end first when memory runs out.
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
 
 
 def execute(case: Case, subject: Subject, backend: Backend, fresh: FreshProcesses | None = None) -> Result:
@@ -53,9 +59,9 @@ def execute(case: Case, subject: Subject, backend: Backend, fresh: FreshProcesse
     blank = blank_result(case, subject.name, backend.evidence, expected.level)
     if kernel is None or expected.unsupported:
         return replace(blank, verdict="unsupported", message=expected.unsupported)
-    if case.option("needs") == "device" and backend.evidence != "device":
-        message = f"shown on a GPU only, not on backend {backend.name}"
-        return replace(blank, verdict="not-run", evidence="not run", message=message)
+    elsewhere = why_not_on(case, backend.name)
+    if elsewhere:
+        return replace(blank, verdict="not-run", evidence="not run", message=elsewhere)
     # Imported here: the parent lists and stores cases without torch.
     from conformance.stage import Stage
 
@@ -138,6 +144,8 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     text, clause = describe(error), stage.case.clause
     if _FAULT.search(str(error)):
         return replace(blank, verdict="crash", broken=clause, message=f"the device faulted: {text}")
+    if _NO_MEMORY.search(text):
+        return replace(blank, verdict="crash", broken=clause, message=f"ran out of memory: {text}")
     stage.inspect_operands()
     stage.inspect_accesses()
     if stage.judgement.broken:
@@ -236,11 +244,19 @@ def open_session(order: Mapping[str, Any]) -> tuple[Session | None, dict[str, An
     return Session(backend, subject), greet(backend, subject, order["subject"], canaries=order["canaries"])
 
 
+def _be_the_first_to_go() -> None:
+    """When memory runs out, let Linux end this process rather than pytest's."""
+    # Not every sandbox lets a process do that.
+    with suppress(OSError):
+        _OOM_SCORE.write_text("1000")
+
+
 def main() -> None:
     """Serve the parent whose pipe is file descriptor ``argv[1]``."""
     pipe = Connection(int(sys.argv[1]))
     # Whatever the subject prints must not look like a test's output, nor like an answer.
     os.dup2(2, 1)
+    _be_the_first_to_go()
     session, greeting = open_session(json.loads(sys.argv[2]))
     pipe.send_bytes(json.dumps(greeting).encode())
     while session is not None:

@@ -270,3 +270,31 @@ def test_results_need_a_folder_to_write_to(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(ON, f"--results={occupied}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "results cannot be written to" in result.stderr.str()
+
+
+HARMS = {
+    "segfault": ("crash", "killed by SIGSEGV"),
+    "hang": ("timeout", "no answer within 5 s"),
+    "exits": ("crash", "exited with code 0"),
+    "hoards": ("crash", "ran out of memory"),
+}
+
+
+def test_harm_stays_with_the_case_that_does_it(pytester: pytest.Pytester, subjects: Path) -> None:
+    """Bad subjects beside a good one: the run ends by itself, and the other cases have their verdicts."""
+    write_catalogue(pytester, 64, 65, 66)
+    chosen = [f"--subject={subjects / 'harmful.py'}:{name}" for name in ("good", *HARMS)]
+    result = pytester.runpytest_subprocess(ON, *chosen, "--case-seconds=5", "--results=mine")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    found = journal(pytester.path / "mine")
+    assert found.complete
+    harmed = {
+        (each.subject, each.case.rpartition("/")[2]): (each.verdict, each.message)
+        for each in found.results
+        if each.verdict != "pass"
+    }
+    assert set(harmed) == {(name, "2x65") for name in HARMS}
+    for name, (verdict, said) in HARMS.items():
+        assert harmed[name, "2x65"][0] == verdict
+        assert said in harmed[name, "2x65"][1]
+    assert len(found.results) == 3 * (1 + len(HARMS))
