@@ -128,8 +128,8 @@ def additions(hidden_size: int, updates: int = 2) -> float:
 
     ``log2(H)`` is the depth of a tree (Higham, section 4.2). Before its tree a kernel adds up to some 64
     terms in each thread, or tile after tile. These roundings do not add up but wander: ``sqrt(64)``. A narrow
-    row has ``H - 1`` additions in any order, and `updates` more: 2 for a mean that moves by ``(x − mean) / n``,
-    as Welford's does, a subtraction and a quotient on the scale of a term.
+    row has ``H - 1`` additions in any order, and `updates` more: 2 for a mean that moves by
+    ``(x − mean) / n``, as Welford's does, a subtraction and a quotient on the scale of a term.
     """
     return min(hidden_size - 1.0 + updates, float(np.log2(hidden_size)) + 8)
 
