@@ -55,6 +55,8 @@ class Declared:
     #: ``weight``.
     rounding: str = "once"
     semantics: Semantics = field(default_factory=Semantics)
+    #: Whether sums over rows may be made by float32 atomics, as they are unless declared deterministic.
+    atomic_sums: bool = False
 
     def dtype(self, operand: str) -> str:
         """The dtype of an operand."""
@@ -154,7 +156,7 @@ def backward_bounds(
             # Autograd adds each part to dresidual_out in turn: a rounding at the size of the first such sum.
             first = np.maximum(fl.add(onward, direct).reach, fl.subtract(onward, projected).reach)
             dh = fl.add(dh, onward).plus(fl.u * first)
-        gradients = {"dx": dh, "dresidual": dh, "dbias": fl.over_rows(dy)}
+        gradients = {"dx": dh, "dresidual": dh, "dbias": _summed(fl, dy, declared)}
         if "dweight" in exact:
             # (dy · h) · rstd is as honest as dy · ĥ; its first product may be subnormal.
             terms = fl.times(dy, computed.normalized).plus(fl.spacing * rows.rstd)
@@ -276,8 +278,21 @@ def _regrouped(fl: Arithmetic, product: Value, rows: Normalized) -> Value:
     return product.plus(fl.spacing * (np.abs(rows.centred) + rows.rstd))
 
 
-def _dweight(fl: Arithmetic, terms: Value, dy: Value, normalized: Value, declared: Declared) -> Value:
+def _summed(fl: Arithmetic, terms: Value, declared: Declared) -> Value:
+    """The sum over the rows.
+
+    ``atom.add.f32`` takes subnormal operands and results in global memory for 0 (PTX ISA, ``atom``): at most
+    the smallest normal number for each row's term, and for the sum after it.
+    """
     summed = fl.over_rows(terms)
+    if not declared.atomic_sums:
+        return summed
+    rows = terms.exact.size // max(terms.exact.shape[-1], 1)
+    return summed.plus(2 * rows * float(np.finfo(np.float32).smallest_normal))
+
+
+def _dweight(fl: Arithmetic, terms: Value, dy: Value, normalized: Value, declared: Declared) -> Value:
+    summed = _summed(fl, terms, declared)
     if declared.rounds_normalized:
         return summed.plus(_llama_shift(dy.exact, normalized, declared.dtype("x")))
     return summed

@@ -126,6 +126,7 @@ def declared(case: Case, contract: Contract) -> Declared:
         dtypes={name: case.dtype_of(name) for name in case.operands},
         rounding=contract.rounding,
         semantics=Semantics(contract.eps_placement, contract.weight_offset),
+        atomic_sums=not contract.deterministic_dweight,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from typing import TypeAlias
 
@@ -204,3 +205,17 @@ def test_what_is_not_finite_leaves_the_other_rows_bounds_alone(operation: str) -
         got = Case(operation, "float16", x).forward_bounds
     assert np.isnan(got["y"][1]).all()
     np.testing.assert_array_equal(got["y"][[0, 2]], clean.forward_bounds["y"][[0, 2]])
+
+
+def test_sums_by_atomics_may_flush_subnormal_numbers() -> None:
+    """A sum over rows whose small terms come out as 0 is within bound, unless declared deterministic."""
+    tiny = round_to("bfloat16", np.random.default_rng(5).standard_normal((3, 64)) * 2.0**-130)
+    case = Case("layer_norm", "bfloat16", np.ones((3, 64)))
+    case.upstream["dy"] = tiny
+    arguments = case.operation, case.operands, EPS
+    exact = backward(*arguments, INSIDE, case.upstream)
+    flushed = {"dbias": np.zeros(64)}
+    for atomic in (False, True):
+        declared = replace(case.declared, atomic_sums=atomic)
+        bounds = backward_bounds(*arguments, declared, case.upstream, exact)
+        assert (fractions(flushed, exact, bounds)["dbias"] <= 1) == atomic
