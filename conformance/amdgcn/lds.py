@@ -1,0 +1,187 @@
+"""The memory that a workgroup shares (LDS), and the lane moves that go through its crossbar.
+
+"AMD Instinct MI300 CDNA3 ISA", chapter 11 and section 12.15 (DS); "RDNA3 ISA", chapter 12. What has not been
+written holds a NaN; an access beyond the workgroup's bytes is a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from conformance.amdgcn.errors import AccessKind
+from conformance.amdgcn.errors import MemoryFault
+from conformance.amdgcn.memory_decode import Width
+from conformance.amdgcn.memory_decode import data_readers
+from conformance.amdgcn.memory_decode import put_loaded
+from conformance.amdgcn.operands import Operand
+from conformance.amdgcn.parse import Instruction
+from conformance.amdgcn.program import Program
+from conformance.amdgcn.registers import Array
+from conformance.amdgcn.registers import Group
+from conformance.amdgcn.sources import plain_reader
+from conformance.amdgcn.vector import Action
+from conformance.amdgcn.vector import store
+
+
+_ACCESS = re.compile(
+    r"ds_(read|load|write|store)"
+    r"(2st64|2|_2addr_stride64|_2addr)?"
+    r"_(?:(b32|b64|b96|b128)|([ui])(8|16)(?:_(d16)(_hi)?)?|b(8|16)(_d16_hi)?)"
+)
+_SPECIAL = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
+
+
+def decode_lds(instruction: Instruction, program: Program) -> Action:
+    """The action of a DS instruction."""
+    if instruction.flag("gds"):
+        raise instruction.unsupported("gds")
+    if instruction.mnemonic in _SPECIAL:
+        decode = {_SPECIAL[0]: _gather_lanes, _SPECIAL[1]: _scatter_lanes, _SPECIAL[2]: _swizzle}
+        return decode[instruction.mnemonic](instruction, program)
+    match = _ACCESS.fullmatch(instruction.mnemonic)
+    if match is None:
+        raise instruction.unsupported()
+    verb, double = match.groups()[:2]
+    width = _width(match)
+    offsets = _offsets(instruction, width, double)
+    if verb in ("read", "load"):
+        return _load(instruction, width, offsets)
+    return _store(instruction, width, offsets)
+
+
+def _width(match: re.Match[str]) -> Width:
+    _, _, words, sign, bits, d16, high, plain_bits, store_high = match.groups()
+    if words:
+        return Width(4, int(words[1:]) // 32)
+    half = ("h" if high else "l") if d16 else "h" if store_high else ""
+    return Width(int(bits or plain_bits) // 8, signed=sign == "i", half=half)
+
+
+def _offsets(instruction: Instruction, width: Width, double: str | None) -> list[int]:
+    """Byte offsets of the access, or of the two accesses, which count elements or 64 elements."""
+    if not double:
+        return [instruction.number("offset")]
+    unit = width.size * width.count * (64 if "64" in double[1:] else 1)
+    return [instruction.number(name) * unit for name in ("offset0", "offset1")]
+
+
+def _words_of(
+    group: Group, read: Callable[[Group], Array], offset: int, width: Width, kind: AccessKind
+) -> Array:
+    """[wave, lane]: the numbers of the elements of `width.size` bytes that the lanes access, all workgroups'
+    memory being one array.
+    """
+    machine = group.machine
+    first = np.broadcast_to(read(group).astype(np.int64) + offset, group.shape)
+    last = first + width.size * width.count
+    wrong = (last > machine.shared_bytes) | (first & (width.size - 1) != 0)
+    if group.exec is not None:
+        wrong = wrong & group.exec
+    if wrong.any():
+        byte = int(first[wrong][0])
+        raise MemoryFault(
+            kind,
+            f"{kind} of {width.size * width.count} bytes at byte {byte} of the workgroup's shared memory, "
+            f"which has {machine.shared_bytes}{' and wants alignment' * (byte % width.size != 0)}",
+        )
+    if group.exec is not None:
+        first = np.where(group.exec, first, 0)
+    return (first + machine.shared_start(group.waves)) // width.size
+
+
+def _load(instruction: Instruction, width: Width, offsets: list[int]) -> Action:
+    target, address = instruction.operands
+    read = plain_reader(address, "u32")
+
+    def act(group: Group) -> None:
+        elements = group.machine.shared_elements(width.size)
+        places = [_words_of(group, read, offset, width, "load") for offset in offsets]
+        loaded = [elements.take(place + word) for place in places for word in range(width.count)]
+        for number, value in enumerate(loaded):
+            put_loaded(group, target, number, value.astype(np.uint32, copy=False), width)
+
+    return act
+
+
+def _store(instruction: Instruction, width: Width, offsets: list[int]) -> Action:
+    address, *data = instruction.operands
+    read = plain_reader(address, "u32")
+    sources = [data_readers(operand, width) for operand in data]
+
+    def act(group: Group) -> None:
+        elements = group.machine.shared_elements(width.size)
+        places = [_words_of(group, read, offset, width, "store") for offset in offsets]
+        for place, readers in zip(places, sources, strict=True):
+            for word, read_data in enumerate(readers):
+                value = np.broadcast_to(read_data(group), group.shape).astype(elements.dtype, copy=False)
+                if group.exec is None:
+                    elements[place + word] = value
+                else:
+                    elements[place[group.exec] + word] = value[group.exec]
+
+    return act
+
+
+def _lane_readers(
+    instruction: Instruction,
+) -> tuple[Operand, Callable[[Group], Array], Callable[[Group], Array]]:
+    """The destination, what reads the lane numbers (from addresses in bytes), what reads the data."""
+    target, address, data = instruction.operands
+    read_address, offset = plain_reader(address, "u32"), np.uint32(instruction.number("offset"))
+
+    def lane(group: Group) -> Array:
+        numbers = ((read_address(group) + offset) >> np.uint32(2)) & np.uint32(group.lanes - 1)
+        return np.broadcast_to(numbers, group.shape).astype(np.int64)
+
+    return target, lane, plain_reader(data, "u32")
+
+
+def _gather_lanes(instruction: Instruction, program: Program) -> Action:
+    """DS_BPERMUTE_B32: each lane names the lane it reads; one that is off gives 0."""
+    target, lane, read = _lane_readers(instruction)
+
+    def act(group: Group) -> None:
+        source = lane(group)
+        values = np.take_along_axis(np.broadcast_to(read(group), group.shape), source, axis=1)
+        if group.exec is not None:
+            values = np.where(np.take_along_axis(group.exec, source, axis=1), values, np.uint32(0))
+        store(group, group.u32[target.index], values, None)
+
+    return act
+
+
+def _scatter_lanes(instruction: Instruction, program: Program) -> Action:
+    """DS_PERMUTE_B32: each lane names the lane that it sends to; the last wins, and lanes not named get 0."""
+    target, lane, read = _lane_readers(instruction)
+
+    def act(group: Group) -> None:
+        values, destination = np.zeros(group.shape, np.uint32), lane(group)
+        wave, sender = np.nonzero(group.active())
+        values[wave, destination[wave, sender]] = np.broadcast_to(read(group), group.shape)[wave, sender]
+        store(group, group.u32[target.index], values, None)
+
+    return act
+
+
+def _swizzle(instruction: Instruction, program: Program) -> Action:
+    """DS_SWIZZLE_B32 in its two modes without rotation: within groups of four lanes, and within 32."""
+    target, source = instruction.operands
+    pattern, lane = instruction.number("offset"), np.arange(program.wave_size)
+    if pattern & 0x8000:
+        chosen = np.array([(pattern >> (2 * number)) & 3 for number in range(4)])
+        from_lane = (lane & ~3) + chosen[lane & 3]
+    else:
+        within = ((lane & pattern & 31) | ((pattern >> 5) & 31)) ^ ((pattern >> 10) & 31)
+        from_lane = (lane & ~31) | within
+    read = plain_reader(source, "u32")
+
+    def act(group: Group) -> None:
+        values = np.broadcast_to(read(group), group.shape)[:, from_lane]
+        if group.exec is not None:
+            values = np.where(group.exec[:, from_lane], values, np.uint32(0))
+        store(group, group.u32[target.index], values, None)
+
+    return act

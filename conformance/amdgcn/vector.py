@@ -1,0 +1,315 @@
+"""Vector operations of the tables, bound to their operands.
+
+"AMD Instinct MI300 CDNA3 ISA", chapter 6 (vector ALU operations); "RDNA3 ISA", chapter 7. Lanes that are off
+keep their registers. A 16-bit result: on CDNA the other half becomes zero, but for the operations of three
+operands, which keep it; on RDNA it is kept (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import TypeAlias
+
+import numpy as np
+
+from conformance.amdgcn.compare import COMPARE
+from conformance.amdgcn.division import DIVISION
+from conformance.amdgcn.dpp import Pattern
+from conformance.amdgcn.dpp import dpp8_pattern
+from conformance.amdgcn.dpp import dpp_pattern
+from conformance.amdgcn.floats import clamp
+from conformance.amdgcn.floats import shift_ulps
+from conformance.amdgcn.operands import EXEC
+from conformance.amdgcn.operands import VCC
+from conformance.amdgcn.operands import Operand
+from conformance.amdgcn.operation import Operation
+from conformance.amdgcn.operation import Table
+from conformance.amdgcn.operation import operation
+from conformance.amdgcn.parse import Instruction
+from conformance.amdgcn.program import Program
+from conformance.amdgcn.registers import DOUBLES
+from conformance.amdgcn.registers import HALVES
+from conformance.amdgcn.registers import WORDS
+from conformance.amdgcn.registers import Array
+from conformance.amdgcn.registers import Group
+from conformance.amdgcn.sdwa import insert
+from conformance.amdgcn.sdwa import sdwa_reader
+from conformance.amdgcn.sources import Reader
+from conformance.amdgcn.sources import plain_reader
+from conformance.amdgcn.sources import scalar_destination
+from conformance.amdgcn.sources import signed
+from conformance.amdgcn.sources import split_words
+from conformance.amdgcn.vector_convert import CONVERT
+from conformance.amdgcn.vector_float import FLOAT
+from conformance.amdgcn.vector_integer import INTEGER
+from conformance.amdgcn.vector_integer import any_function_of_three
+
+
+#: What runs an instruction for a group of waves.
+Action: TypeAlias = Callable[[Group], Any]
+Compute: TypeAlias = Callable[[Group], Any]
+#: What puts a result where it belongs; the last argument says which lanes, ``None`` for all that are on.
+Writer: TypeAlias = "Callable[[Group, Array, Array | None], None]"
+
+VECTOR: Table = {**FLOAT, **INTEGER, **CONVERT, **DIVISION, **COMPARE}
+#: Operations that keep the other half of a 16-bit destination on CDNA as well.
+_KEEP_HALF = ("v_fma_f16", "v_mad_", "v_div_fixup_f16")
+_DPP = ("quad_perm", "row_mask", "bank_mask", "dpp8")
+_OUTPUT_SCALES = {("mul", 2): 2.0, ("mul", 4): 4.0, ("div", 2): 0.5}
+
+
+def find_operation(instruction: Instruction, program: Program) -> Operation:
+    """The table's entry. Raises :class:`UnsupportedInstruction` if there is none."""
+    name = instruction.mnemonic
+    if name == "v_bitop3_b32":
+        return operation("u32 = u32 u32 u32", any_function_of_three(instruction.number("bitop3")))
+    if name not in VECTOR or (name.startswith("v_cmpx") and program.generation < 10):
+        raise instruction.unsupported()
+    entry = VECTOR[name]
+    if name.startswith("v_cndmask") and any(each.negate or each.absolute for each in instruction.operands):
+        kind = "f16" if name.endswith("16") else "f32"
+        return Operation((kind,), (kind, kind, "mask"), entry.function)
+    return entry
+
+
+def decode_vector(instruction: Instruction, program: Program) -> Action:
+    """The action of a table operation, or of the two halves of a dual one."""
+    if instruction.partner is not None:
+        return _dual(instruction, instruction.partner, program)
+    entry = find_operation(instruction, program)
+    reads, pattern = _readers(instruction, entry, program)
+    if pattern is None and _plain(instruction, entry):
+        return _in_place(instruction, entry, reads)
+    compute = _compute(instruction, entry, reads)
+    writers = _writers(instruction, entry, program)
+    written = pattern.written if pattern else _everywhere
+    if len(writers) == 1:
+        write = writers[0]
+        return lambda group: write(group, compute(group), written(group))
+
+    def act(group: Group) -> None:
+        for write, result in zip(writers, compute(group), strict=True):
+            write(group, result, written(group))
+
+    return act
+
+
+def _everywhere(group: Group) -> None:
+    return None
+
+
+def _plain(instruction: Instruction, entry: Operation) -> bool:
+    """Whether numpy can compute straight into the destination."""
+    return (
+        isinstance(entry.function, np.ufunc)
+        and entry.results[0] in WORDS
+        and all(kind in WORDS for kind in entry.sources)
+        and not any(name in instruction.modifiers for name in ("clamp", "mul", "div", "dst_sel"))
+    )
+
+
+def _in_place(instruction: Instruction, entry: Operation, reads: Sequence[Reader]) -> Action:
+    function, kind, index = entry.function, entry.results[0], instruction.operands[0].index
+
+    def one(group: Group) -> None:
+        mask = group.exec
+        target = group.vector[kind][index]
+        if mask is None:
+            function(first(group), out=target)
+        else:
+            np.copyto(target, first(group), where=mask) if moves else function(
+                first(group), out=target, where=mask
+            )
+
+    def two(group: Group) -> None:
+        mask = group.exec
+        target = group.vector[kind][index]
+        if mask is None:
+            function(first(group), second(group), out=target)
+        else:
+            function(first(group), second(group), out=target, where=mask)
+
+    moves = function is np.positive
+    first, *rest = reads
+    if not rest:
+        return one
+    (second,) = rest
+    return two
+
+
+def _dual(first: Instruction, second: Instruction, program: Program) -> Action:
+    """Both halves read before either writes (RDNA3 ISA, section 7.6)."""
+    parts = []
+    for half in (first, second):
+        entry = find_operation(half, program)
+        reads, _ = _readers(half, entry, program)
+        parts.append((_compute(half, entry, reads), _writers(half, entry, program)[0]))
+    (compute_first, write_first), (compute_second, write_second) = parts
+
+    def act(group: Group) -> None:
+        one, two = compute_first(group), compute_second(group)
+        write_first(group, one, None)
+        write_second(group, two, None)
+
+    return act
+
+
+def _readers(
+    instruction: Instruction, entry: Operation, program: Program
+) -> tuple[list[Reader], Pattern | None]:
+    """What reads the sources, and the pattern if the first comes from another lane."""
+    sources = list(_source_operands(instruction, entry))
+    pattern = None
+    if any(name in instruction.modifiers for name in _DPP):
+        make = dpp8_pattern if instruction.flag("dpp8") else dpp_pattern
+        pattern = make(instruction, program.wave_size)
+    selected = instruction.numbers("op_sel", (0, 0, 0, 0))
+    reads = []
+    for number, kind in enumerate(entry.sources):
+        operand = sources[number]
+        if kind in ("mask", "vcc"):
+            reads.append(_mask_reader(operand))
+        elif "sdwa" in instruction.encoding:
+            reads.append(sdwa_reader(operand, kind, instruction.word(f"src{number}_sel", "DWORD")))
+        else:
+            high = operand.half == "h" or bool(kind in HALVES and selected[number])
+            read = plain_reader(operand, kind, high)
+            if pattern is not None and number == 0:
+                read = pattern.move(read)
+            reads.append(signed(operand, read))
+    if entry.accumulates:
+        destination = instruction.operands[0]
+        reads.append(plain_reader(destination, entry.results[0], destination.half == "h"))
+    return reads, pattern
+
+
+def _source_operands(instruction: Instruction, entry: Operation) -> Sequence[Operand]:
+    """The operands behind the destinations; VCC for a mask that the text leaves out."""
+    written = instruction.operands
+    if entry.results == ("mask",) and len(written) == len(entry.sources):
+        return written
+    sources = written[len(entry.results) :]
+    missing = len(entry.sources) - len(sources)
+    if missing < 0 or any(kind not in ("mask", "vcc") for kind in entry.sources[len(sources) :]):
+        raise instruction.unsupported("number of operands")
+    return (*sources, *(Operand("scalar", "vcc", VCC, 2) for _ in range(missing)))
+
+
+def _mask_reader(operand: Operand) -> Reader:
+    if operand.constant:
+        value = np.full((1, 1), operand.value != 0)
+        return lambda group: value
+    return lambda group: group.lane_mask(operand.index)
+
+
+def _compute(instruction: Instruction, entry: Operation, reads: Sequence[Reader]) -> Compute:
+    """What reads the sources and applies the function and the output modifiers."""
+    function = entry.function
+    scale = next((f for (name, by), f in _OUTPUT_SCALES.items() if instruction.number(name) == by), None)
+    clamps = instruction.flag("clamp")
+    if clamps and not entry.results[0].startswith("f"):
+        raise instruction.unsupported("clamp of an integer")
+    if entry.approximate or scale is not None or clamps:
+
+        def modified(group: Group) -> Array:
+            result: Array = function(*[read(group) for read in reads])
+            if entry.approximate and group.machine.ulp_shift:
+                result = shift_ulps(result, group.machine.ulp_shift)
+            if scale is not None:
+                result = result * result.dtype.type(scale)
+            return clamp(result) if clamps else result
+
+        return modified
+    if len(reads) == 2:
+        first, second = reads
+        return lambda group: function(first(group), second(group))
+    if len(reads) == 3:
+        a, b, c = reads
+        return lambda group: function(a(group), b(group), c(group))
+    return lambda group: function(*[read(group) for read in reads])
+
+
+def _writers(instruction: Instruction, entry: Operation, program: Program) -> list[Writer]:
+    """What writes each result."""
+    if entry.results == ("mask",) and len(instruction.operands) == len(entry.sources):
+        target = EXEC if instruction.mnemonic.startswith("v_cmpx") else VCC
+        return [_mask_writer(target)]
+    return [
+        _mask_writer(scalar_destination(operand))
+        if kind == "mask"
+        else _writer(instruction, operand, kind, program)
+        for operand, kind in zip(instruction.operands, entry.results, strict=False)
+    ]
+
+
+def _mask_writer(register: int) -> Writer:
+    return lambda group, lanes, written: group.set_lane_mask(register, lanes)
+
+
+def _writer(instruction: Instruction, operand: Operand, kind: str, program: Program) -> Writer:
+    index = operand.index
+    if "sdwa" in instruction.encoding and instruction.word("dst_sel", "DWORD") != "DWORD":
+        return _sdwa_writer(index, instruction.word("dst_sel"), instruction.word("dst_unused"))
+    if kind in DOUBLES:
+        return pair_writer(index)
+    if kind in HALVES:
+        selected = instruction.numbers("op_sel", (0, 0, 0, 0))
+        high = operand.half == "h" or bool(selected[min(3, len(instruction.operands) - 1)])
+        keep = program.generation >= 10 or instruction.mnemonic.startswith(_KEEP_HALF)
+        return half_writer(index, kind, high=high, keep=keep or high)
+    return word_writer(index, kind)
+
+
+def word_writer(index: int, kind: str = "u32") -> Writer:
+    """Writes a register."""
+
+    def write(group: Group, value: Array, written: Array | None) -> None:
+        store(group, group.vector[kind][index], value, written)
+
+    return write
+
+
+def pair_writer(index: int) -> Writer:
+    """Writes a pair of registers."""
+
+    def write(group: Group, value: Array, written: Array | None) -> None:
+        low, high = split_words(value)
+        store(group, group.u32[index], low, written)
+        store(group, group.u32[index + 1], high, written)
+
+    return write
+
+
+def half_writer(index: int, kind: str, *, high: bool, keep: bool) -> Writer:
+    """Writes half a register; the other half is kept, or made zero."""
+    key = kind + ("h" if high else "l")
+
+    def write(group: Group, value: Array, written: Array | None) -> None:
+        if keep:
+            store(group, group.vector[key][index], value, written)
+        else:
+            words = np.ascontiguousarray(value).view(np.uint16).astype(np.uint32)
+            store(group, group.u32[index], words, written)
+
+    return write
+
+
+def _sdwa_writer(index: int, selection: str, unused: str) -> Writer:
+    def write(group: Group, value: Array, written: Array | None) -> None:
+        unsigned = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").astype(np.uint32)
+        store(group, group.u32[index], insert(group.u32[index], unsigned, selection, unused), written)
+
+    return write
+
+
+def store(group: Group, target: Array, value: Array, written: Array | None) -> None:
+    """Write `value` to the lanes that are on and `written`."""
+    mask = group.exec
+    if written is not None:
+        mask = written if mask is None else mask & written
+    if mask is None:
+        target[...] = value
+    else:
+        np.copyto(target, value, where=mask)
