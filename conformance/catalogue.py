@@ -25,6 +25,8 @@ class Assignment:
 
     subject: str
     case: Case
+    #: What ``rocm-emulated`` compiles for; empty on other backends.
+    target: str = ""
 
 
 #: The plugin's fixture ``conformance``: runs an assignment and lets the test have its verdict.

@@ -235,10 +235,10 @@ def open_session(order: Mapping[str, Any]) -> tuple[Session | None, dict[str, An
     from conformance.subject import SubjectError
 
     try:
-        backend = get_backend(order["backend"])
+        backend = get_backend(order["backend"], order.get("target", ""))
         backend.prepare()
         subject = load_subject(order["subject"])
-    # get_backend() raises ValueError for a name that is no backend's.
+    # get_backend() raises ValueError for a name that is no backend's or target's.
     except (BackendUnavailable, SubjectError, ValueError) as refusal:
         return None, {"refusal": str(refusal)}
     return Session(backend, subject), greet(backend, subject, order["subject"], canaries=order["canaries"])

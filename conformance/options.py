@@ -20,6 +20,15 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "--gfx",
+        {
+            "action": "append",
+            "metavar": "TARGET",
+            "help": "what rocm-emulated compiles for: gfx90a, gfx942, gfx950, gfx1100 or gfx1201; may be "
+            "given several times (default: gfx942)",
+        },
+    ),
+    (
         "--subject",
         {
             "action": "append",
@@ -33,7 +42,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "type": float,
             "metavar": "S",
-            "help": "time limit of one case (default: 300 on the interpreter, 60 on a GPU, with compilation)",
+            "help": "time limit of one case (default: 60 on a GPU, else 300; with compilation)",
         },
     ),
     (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Generator
 from dataclasses import dataclass
+from dataclasses import field
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from conformance.reports.result import Result
     from conformance.session import Session
 
-_RESULT = pytest.StashKey["Result"]()
+#: Target and result of a test.
+_RESULT = pytest.StashKey[tuple[str, "Result"]]()
 _STATE = pytest.StashKey["State"]()
 _REFUSAL = pytest.StashKey[str]()
 
@@ -40,10 +42,16 @@ _REFUSAL = pytest.StashKey[str]()
 class State:
     """What the plugin keeps during one run of pytest."""
 
-    session: Session
-    #: The journal that this run goes on with.
-    resumed: Journal | None = None
-    recorder: Recorder | None = None
+    #: By what rocm-emulated compiles for; on another backend there is one, under "".
+    sessions: dict[str, Session]
+    #: The journals that this run goes on with, by target as well.
+    resumed: dict[str, Journal] = field(default_factory=dict)
+    recorders: dict[str, Recorder] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """End the workers."""
+        for session in self.sessions.values():
+            session.close()
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -80,8 +88,8 @@ def _state(config: pytest.Config) -> State:
     return config.stash[_STATE]
 
 
-def _open(config: pytest.Config) -> Session:
-    """Check the options and start a worker with them.
+def _open(config: pytest.Config) -> State:
+    """Check the options and start a worker with them, for each target in turn.
 
     Raises :class:`Refused`.
     """
@@ -89,35 +97,42 @@ def _open(config: pytest.Config) -> Session:
     seconds = option(config, "--case-seconds")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
+    from conformance.backends.targets import check_targets
     from conformance.session import Session
     from conformance.worker import WorkerRefused
 
     backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
-    session = Session(backend, specs, seconds=seconds, turn=_turn(config))
+    state = State({})
     try:
-        session.open()
+        for target in check_targets(backend, option(config, "--gfx") or []):
+            session = Session(backend, specs, target=target, seconds=seconds, turn=_turn(config))
+            state.sessions[target] = session
+            session.open()
         check_results(config)
-    except (WorkerRefused, Refused) as refusal:
-        session.close()
+    except (WorkerRefused, Refused, ValueError) as refusal:
+        state.close()
         raise Refused(str(refusal)) from None
-    return session
+    return state
 
 
-def _resume(config: pytest.Config, session: Session) -> State:
-    """The state to start from.
+def _resume(config: pytest.Config, state: State) -> State:
+    """The state to start from; a target that an earlier run did not come to starts anew.
 
     Raises :class:`Refused` if there is nothing to resume.
     """
     if not option(config, "--resume"):
-        return State(session)
+        return state
     from conformance.recorder import find_unfinished
 
     folder = results_folder(config)
-    journal = find_unfinished(folder, session.header(config.rootpath))
-    if journal is None:
-        session.close()
+    for target, session in state.sessions.items():
+        journal = find_unfinished(folder, session.header(config.rootpath))
+        if journal is not None:
+            state.resumed[target] = journal
+    if not state.resumed:
+        state.close()
         raise Refused(f"{folder} has no unfinished journal of these subjects, this machine and commit")
-    return State(session, journal)
+    return state
 
 
 def _turn(config: pytest.Config) -> int | None:
@@ -130,15 +145,15 @@ def _turn(config: pytest.Config) -> int | None:
 def pytest_configure_node(node: Any) -> None:
     """Under pytest-xdist the controller runs nothing: what it asked its own worker is all that it needs."""
     if _STATE in node.config.stash:
-        node.config.stash[_STATE].session.close()
+        node.config.stash[_STATE].close()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """What is judged, where, and which faults of the toolchain were mended or found."""
     if _STATE not in config.stash:
         return []
-    session = config.stash[_STATE].session
-    return header_lines(session)
+    sessions = config.stash[_STATE].sessions.values()
+    return [line for session in sessions for line in header_lines(session)]
 
 
 def header_lines(session: Session) -> list[str]:
@@ -155,7 +170,7 @@ def header_lines(session: Session) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test of the catalogue its cases, once for each subject."""
+    """Give a test of the catalogue its cases, once for each target and subject."""
     stated = getattr(metafunc.function, "conformance_cases", None)
     if stated is None or "case" not in metafunc.fixturenames:
         return
@@ -170,8 +185,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     quick = quick_ids()
     parameters = [
-        pytest.param(Assignment(subject, case), id=f"{subject}:{case.id}", marks=_marks(case, quick))
-        for subject in state.session.subjects
+        pytest.param(Assignment(subject, case, target), id=f"{label}:{case.id}", marks=_marks(case, quick))
+        for target, session in state.sessions.items()
+        for subject in session.subjects
+        for label in [f"{subject}@{target}" if target else subject]
         for case in stated
     ]
     metafunc.parametrize("case", parameters)
@@ -184,7 +201,7 @@ def _marks(case: Case, quick: frozenset[str]) -> list[pytest.MarkDecorator]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Run the catalogue subject by subject: each has a process of its own.
+    """Run the catalogue target by target and subject by subject: each has a process of its own.
 
     ``pytest --backend=rocm`` and no more means the installed catalogue, unless the folder has its own cases.
     """
@@ -192,20 +209,28 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     if _REFUSAL in config.stash:
         raise pytest.UsageError(config.stash[_REFUSAL])
     explicit = config.args_source is pytest.Config.ArgsSource.ARGS
-    if is_asked_for(config) and not explicit and not any(map(_subject_of, items)):
+    if is_asked_for(config) and not explicit and not any(map(_assignment_of, items)):
         items[:] = _catalogue(session)
     if _STATE in config.stash:
         state = config.stash[_STATE]
-        order = list(state.session.subjects)
-        items.sort(key=lambda item: order.index(subject) if (subject := _subject_of(item)) else -1)
-        if state.resumed is not None:
-            _leave_out_done(config, items, {(each.subject, each.case) for each in state.resumed.results})
+        order = [(target, subject) for target, each in state.sessions.items() for subject in each.subjects]
+        items.sort(key=lambda item: order.index(place) if (place := _place_of(item)) else -1)
+        _leave_out_done(config, items, state.resumed)
 
 
-def _leave_out_done(config: pytest.Config, items: list[pytest.Item], done: set[tuple[str, str]]) -> None:
-    """What the resumed journal has is not run again."""
+def _leave_out_done(config: pytest.Config, items: list[pytest.Item], resumed: dict[str, Journal]) -> None:
+    """What the resumed journals have is not run again."""
+    done = {
+        (target, result.subject, result.case)
+        for target, journal in resumed.items()
+        for result in journal.results
+    }
     assignments = {item: _assignment_of(item) for item in items}
-    gone = [item for item, each in assignments.items() if each and (each.subject, each.case.id) in done]
+    gone = [
+        item
+        for item, each in assignments.items()
+        if each and (each.target, each.subject, each.case.id) in done
+    ]
     if gone:
         config.hook.pytest_deselected(items=gone)
         items[:] = [item for item in items if item not in set(gone)]
@@ -219,10 +244,10 @@ def _catalogue(session: pytest.Session) -> list[pytest.Item]:
     return [item for module in modules for item in session.genitems(module) if isinstance(item, pytest.Item)]
 
 
-def _subject_of(item: pytest.Item) -> str:
-    """Subject of a test of the catalogue; empty for any other test."""
+def _place_of(item: pytest.Item) -> tuple[str, str] | None:
+    """Target and subject of a test of the catalogue; ``None`` for any other test."""
     assignment = _assignment_of(item)
-    return assignment.subject if assignment else ""
+    return (assignment.target, assignment.subject) if assignment else None
 
 
 def _assignment_of(item: pytest.Item) -> Assignment | None:
@@ -239,12 +264,15 @@ def _assignment_of(item: pytest.Item) -> Assignment | None:
 @pytest.fixture
 def conformance(request: pytest.FixtureRequest) -> Callable[[Assignment], None]:
     """Run a case and let the test have its verdict."""
-    session = request.config.stash[_STATE].session
+    sessions = request.config.stash[_STATE].sessions
 
     def run(assignment: Assignment) -> None:
         __tracebackhide__ = True
-        result = session.run(assignment.subject, assignment.case)
-        request.node.stash[_RESULT] = result
+        for target, session in sessions.items():
+            if target != assignment.target:
+                session.close()
+        result = sessions[assignment.target].run(assignment.subject, assignment.case)
+        request.node.stash[_RESULT] = assignment.target, result
         conclude(result)
 
     return run
@@ -281,7 +309,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     outcome = yield
     report = outcome.get_result()
     if report.when == "call" and _RESULT in item.stash:
-        report.conformance = item.stash[_RESULT].to_json()
+        report.conformance_target, result = item.stash[_RESULT]
+        report.conformance = result.to_json()
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -311,38 +340,44 @@ class _Controller:
         if record is not None:
             from conformance.reports.result import Result
 
-            self._recorder().write(Result.from_json(record))
+            self._recorder(report.conformance_target).write(Result.from_json(record))
 
-    def _recorder(self) -> Recorder:
+    def _recorder(self, target: str) -> Recorder:
         from conformance.recorder import Recorder
 
         state = _state(self.config)
-        if state.recorder is None:
-            header = state.session.header(self.config.rootpath)
-            state.recorder = Recorder(results_folder(self.config), header, state.resumed)
-        return state.recorder
+        if target not in state.recorders:
+            header = state.sessions[target].header(self.config.rootpath)
+            resumed = state.resumed.get(target)
+            state.recorders[target] = Recorder(results_folder(self.config), header, resumed)
+        return state.recorders[target]
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """A run that proved nothing is not green."""
         state = self.config.stash.get(_STATE, None)
-        if state is None or state.recorder is None:
+        if state is None or not state.recorders:
             return
+        recorders = state.recorders.values()
         ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         # -x and --maxfail stop early, with the exit code of a whole run.
-        state.recorder.close(complete=ended and not session.shouldfail and not session.shouldstop)
-        if exitstatus == pytest.ExitCode.OK and not state.recorder.proven:
+        for recorder in recorders:
+            recorder.close(complete=ended and not session.shouldfail and not session.shouldstop)
+        if exitstatus == pytest.ExitCode.OK and not all(each.proven for each in recorders):
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-        elif exitstatus == pytest.ExitCode.OK and state.recorder.faults:
+        elif exitstatus == pytest.ExitCode.OK and any(each.faults for each in recorders):
             # They stand in the part of the journal that was there before.
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The matrix, and where the journal is."""
         state = self.config.stash.get(_STATE, None)
-        if state is not None and state.recorder is not None:
+        if state is not None and state.recorders:
+            from conformance.recorder import summary
+
             terminalreporter.section("conformance")
-            terminalreporter.write_line(state.recorder.summary(terminalreporter._tw.fullwidth))
+            paths = [each.path for each in state.recorders.values()]
+            terminalreporter.write_line(summary(paths, terminalreporter._tw.fullwidth))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -354,4 +389,4 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the worker."""
     if _STATE in config.stash:
-        config.stash[_STATE].session.close()
+        config.stash[_STATE].close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from datetime import timezone
@@ -52,12 +53,13 @@ class Recorder:
         markdown = render_markdown([read_journal(self.path)], tuple(CLAUSES))
         self.path.with_suffix(".md").write_text(markdown)
 
-    def summary(self, width: int) -> str:
-        """Matrix and failures for the terminal, and where to find them again."""
-        matrix = render_terminal(
-            [read_journal(self.path)], tuple(CLAUSES), width=width, color=sys.stdout.isatty()
-        )
-        return f"{matrix}\n\njournal: {_shown(self.path)}\nmatrix:  {_shown(self.path.with_suffix('.md'))}"
+
+def summary(paths: Sequence[Path], width: int) -> str:
+    """Matrix and failures of these journals for the terminal, and where to find them again."""
+    journals = [read_journal(path) for path in paths]
+    matrix = render_terminal(journals, tuple(CLAUSES), width=width, color=sys.stdout.isatty())
+    places = (f"journal: {_shown(path)}\nmatrix:  {_shown(path.with_suffix('.md'))}" for path in paths)
+    return "\n".join([f"{matrix}\n", *places])
 
 
 def find_unfinished(folder: Path, run: Run) -> Journal | None:
@@ -76,7 +78,8 @@ def find_unfinished(folder: Path, run: Run) -> Journal | None:
 def _unused(folder: Path, run: Run) -> Path:
     """``20261129-164512-cuda-builtin.jsonl``, with a number behind it if that is taken."""
     subjects = "+".join(re.sub(r"\W+", "-", subject.name) for subject in run.subjects)
-    stem = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{run.backend}-{subjects}"[:120]
+    where = f"{run.backend}-{run.architecture}" if run.evidence == "emulated" else run.backend
+    stem = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{where}-{subjects}"[:120]
     path, turn = folder / f"{stem}.jsonl", 1
     while path.exists():
         turn += 1

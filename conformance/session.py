@@ -46,7 +46,8 @@ def suite_version() -> str:
 class Session:
     """Subjects on a backend, ready to run cases.
 
-    `seconds` limits one case; `turn`, for sessions side by side, says which GPU is this one's own.
+    `target` is what ``rocm-emulated`` compiles for; `seconds` limits one case; `turn`, for sessions side by
+    side, says which GPU is this one's own.
     Raises :class:`WorkerRefused` from :meth:`open` if the backend or a subject cannot be used.
     """
 
@@ -55,10 +56,12 @@ class Session:
         backend: str,
         specs: Sequence[str],
         *,
+        target: str = "",
         seconds: float | None = None,
         turn: int | None = None,
     ) -> None:
         self._backend = backend
+        self._target = target
         self._specs = list(dict.fromkeys(specs))
         self._seconds = seconds
         self._turn = turn
@@ -104,7 +107,9 @@ class Session:
         """The worker of one subject; the one before it ends, so that no library meets another's state."""
         self.close()
         environment = worker_environment(self._environment, self._devices)
-        self._worker = Worker(self._backend, spec, canaries=canaries, environment=environment)
+        self._worker = Worker(
+            self._backend, spec, target=self._target, canaries=canaries, environment=environment
+        )
         self._running = spec
         return self._worker.start()
 
@@ -138,8 +143,9 @@ class Session:
             message = f"once more it did not fail: it depends on the calls before it; it said: {message}"
         smallest = found or SmallestCall(case=case.id, call=describe_call(case), message=message)
         spec = self.subjects[result.subject].spec
-        command = ["conformance", "show", smallest.case, "--backend", self._backend, "--subject", spec]
-        return replace(result, smallest=replace(smallest, command=shlex.join(command)))
+        target = ["--gfx", self._target] if self._target else []
+        command = ["conformance", "show", smallest.case, "--backend", self._backend, *target]
+        return replace(result, smallest=replace(smallest, command=shlex.join([*command, "--subject", spec])))
 
     @property
     def case_seconds(self) -> float:

@@ -52,17 +52,21 @@ class WorkerDied(Exception):
 
 
 class Worker:
-    """A child process that runs the cases of one subject on one backend."""
+    """A child process that runs the cases of one subject on one backend.
+
+    `target` is what ``rocm-emulated`` compiles for.
+    """
 
     def __init__(
         self,
         backend: str,
         subject: str,
         *,
+        target: str = "",
         canaries: bool = True,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._order = {"backend": backend, "subject": subject, "canaries": canaries}
+        self._order = {"backend": backend, "target": target, "subject": subject, "canaries": canaries}
         self._environment = environment or worker_environment(os.environ)
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.recorder import Recorder
+from conformance.recorder import summary
 from conformance.reports.journal import read_journal
 from conformance.reports.result import Result
 from conformance.reports.result import Run
@@ -57,6 +58,6 @@ def test_the_summary_says_where_it_all_is(
     recorder = Recorder(tmp_path / "results", a_run)
     recorder.write(replace(a_result, verdict="pass"))
     recorder.close()
-    summary = recorder.summary(100)
-    assert f"journal: results/{recorder.path.name}" in summary
-    assert "MASK-1" in summary
+    text = summary([recorder.path], 100)
+    assert f"journal: results/{recorder.path.name}" in text
+    assert "MASK-1" in text

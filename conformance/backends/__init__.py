@@ -39,18 +39,16 @@ def resolve(name: str) -> str:
     return visible_gpu() or "interpreter"
 
 
-def get_backend(name: str) -> Backend:
-    """The backend called `name`, not yet prepared.
+def get_backend(name: str, target: str = "") -> Backend:
+    """The backend called `name`, not yet prepared; `target` is what ``rocm-emulated`` compiles for.
 
-    Raises :class:`ValueError` for an unknown name, :class:`BackendUnavailable` for one that this version
-    lacks.
+    Raises :class:`ValueError` for an unknown name or target.
     """
     name = resolve(name)
     if name == "rocm-emulated":
-        raise BackendUnavailable(
-            "backend rocm-emulated is not in this version yet; "
-            "use --backend=interpreter for evidence without a GPU"
-        )
+        from conformance.backends.emulated import EmulatedBackend
+
+        return EmulatedBackend(target)
     if name == "interpreter":
         from conformance.backends.interpreter import InterpreterBackend
 

@@ -7,21 +7,16 @@ import platform
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 
+from conformance.backends.memory_left import free_memory
 from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.protocol import CanaryResult
 from conformance.backends.protocol import Environment
 from conformance.backends.protocol import OutsideAccess
 from conformance.backends.protocol import PoisonedLanes
 from conformance.backends.protocol import python_version
-
-
-_MEMORY = Path("/proc/meminfo")
-_LIMIT = Path("/sys/fs/cgroup/memory.max")
-_USED = Path("/sys/fs/cgroup/memory.current")
 
 
 class InterpreterBackend:
@@ -123,7 +118,4 @@ class InterpreterBackend:
 
     def free_memory(self) -> int:
         """Bytes that Linux can give without swapping, within the limit of the container."""
-        available = next(line for line in _MEMORY.read_text().splitlines() if line.startswith("MemAvailable"))
-        free = int(available.split()[1]) * 1024
-        limit = _LIMIT.read_text().strip() if _LIMIT.exists() else "max"
-        return free if limit == "max" else min(free, int(limit) - int(_USED.read_text()))
+        return free_memory()

@@ -90,10 +90,11 @@ class PretendCuda:
     With `cpu_counts` a CPU device names the current one: the interpreter's operands live there.
     """
 
-    def __init__(self, count: int, *, cpu_counts: bool = False) -> None:
+    def __init__(self, count: int, *, cpu_counts: bool = False, properties: Any = PROPERTIES) -> None:
         self.count = count
         self.current = 0
         self._cpu_counts = cpu_counts
+        self._properties = properties
         self._stream = Stream()
 
     def index(self, device: Any) -> int:
@@ -146,16 +147,16 @@ class PretendCuda:
 
     def stand_ins(self) -> list[tuple[Any, str, Any]]:
         """What to put where: owner, attribute, value."""
-        guard = self.guard()
+        guard, properties = self.guard(), self._properties
         stand_ins: dict[str, Any] = {
             "device": guard,
             "device_of": lambda tensor: guard(tensor.device),
             "current_device": lambda: self.current,
             "set_device": self.set_device,
             "synchronize": lambda device=None: None,
-            "get_device_properties": self._query(PROPERTIES),
-            "get_device_capability": self._query((PROPERTIES.major, PROPERTIES.minor)),
-            "get_device_name": self._query(PROPERTIES.name),
+            "get_device_properties": self._query(properties),
+            "get_device_capability": self._query((properties.major, properties.minor)),
+            "get_device_name": self._query(properties.name),
             "Stream": Stream,
             "Event": Event,
             "current_stream": self._query(self._stream),

@@ -25,6 +25,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from triton.runtime.interpreter import GridExecutor
 
+from conformance.backends.pretend_cuda import PROPERTIES
 from conformance.backends.pretend_cuda import PretendCuda
 
 
@@ -81,9 +82,9 @@ def _named(index: int) -> torch.device:
 class SimulatedDevices(TorchFunctionMode):
     """The pretend devices of one ``with`` statement."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, properties: Any = PROPERTIES) -> None:
         super().__init__()
-        self._cuda = PretendCuda(count)
+        self._cuda = PretendCuda(count, properties=properties)
         #: The device that the running backward belongs to.
         self._engine: int | None = None
         self._handlers: dict[Any, Callable[..., Any]] = {
@@ -102,6 +103,22 @@ class SimulatedDevices(TorchFunctionMode):
     def current(self) -> int:
         """Index of the current pretend device."""
         return self._cuda.current
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._cuda.count
+
+    @contextmanager
+    def at_least(self, count: int) -> Iterator[None]:
+        """As many as that within a ``with`` statement; the first is current afterwards if its own is gone."""
+        before = self._cuda.count
+        self._cuda.count = max(count, before)
+        try:
+            yield
+        finally:
+            self._cuda.count = before
+            self._cuda.current = min(self._cuda.current, before - 1)
 
     def of(self, tensor: torch.Tensor) -> int:
         """Index of the device that `tensor` is on; -1 for the CPU."""
@@ -248,14 +265,15 @@ class SimulatedDevices(TorchFunctionMode):
 
 
 @contextmanager
-def simulated_devices(count: int = 2) -> Iterator[SimulatedDevices]:
+def simulated_devices(count: int = 2, properties: Any = PROPERTIES) -> Iterator[SimulatedDevices]:
     """`count` pretend GPUs, the first current; ``torch.cuda`` and the launches are as before afterwards.
 
+    `properties` is what ``torch.cuda.get_device_properties`` answers for each.
     Raises :class:`ValueError` for a count below 1.
     """
     if count < 1:
         raise ValueError(f"simulated_devices({count}): there must be at least one device")
-    devices = SimulatedDevices(count)
+    devices = SimulatedDevices(count, properties)
     with _replaced(devices.stand_ins()), devices:
         yield devices
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from conformance.backends.targets import check_targets
 from conformance.case import Case
 from conformance.case import parse_case
 from conformance.catalogue import all_cases
@@ -30,6 +31,7 @@ def add(commands: Subparsers) -> None:
     )
     parser.add_argument("--subject", help="run it with this subject (default: builtin)")
     parser.add_argument("--backend", help="run it on this backend (default: auto)")
+    parser.add_argument("--gfx", metavar="TARGET", help="what rocm-emulated compiles for (default: gfx942)")
     parser.set_defaults(command=run)
 
 
@@ -44,9 +46,12 @@ def run(options: argparse.Namespace) -> int:
     if options.subject is None and options.backend is None:
         print(description)
         return 0
-    result = _judge(
-        case, options.backend or "auto", "builtin" if options.subject is None else options.subject
-    )
+    backend, subject = options.backend or "auto", options.subject
+    try:
+        (target,) = check_targets(backend, [options.gfx] if options.gfx else [])
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    result = _judge(case, backend, target, "builtin" if subject is None else subject)
     print(f"{description}\n{_outcome(result)}")
     if not proves(result) and VERDICTS[result.verdict]:
         raise UsageError(
@@ -55,8 +60,8 @@ def run(options: argparse.Namespace) -> int:
     return 0 if VERDICTS[result.verdict] else 1
 
 
-def _judge(case: Case, backend: str, subject: str) -> Result:
-    session = Session(backend, [subject])
+def _judge(case: Case, backend: str, target: str, subject: str) -> Result:
+    session = Session(backend, [subject], target=target)
     try:
         session.open()
         (name,) = session.subjects

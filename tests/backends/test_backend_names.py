@@ -103,12 +103,6 @@ def test_a_gpu_backend_refuses_an_interpreting_triton(
         get_backend("cuda").prepare()
 
 
-def test_the_emulation_is_known_and_not_yet_there() -> None:
-    """Its name is no misspelling; the answer is one sentence."""
-    with pytest.raises(BackendUnavailable, match="rocm-emulated is not in this version yet"):
-        get_backend("rocm-emulated")
-
-
 @pytest.mark.parametrize(
     ("name", "properties", "architecture"),
     [

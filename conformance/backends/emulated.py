@@ -1,0 +1,136 @@
+"""AMD machine code without an AMD GPU, evidence ``emulated``.
+
+Every launch is compiled by Triton for an AMD target and its assembly is executed on the CPU, by
+:mod:`conformance.amdgcn`. Operands are CPU tensors that answer as GPU tensors, and torch as a ROCm build,
+so subjects take the ways that they take on such a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from contextlib import ExitStack
+from contextlib import contextmanager
+
+import torch
+
+from conformance.backends.memory_left import free_memory
+from conformance.backends.protocol import BackendUnavailable
+from conformance.backends.protocol import CanaryResult
+from conformance.backends.protocol import Environment
+from conformance.backends.protocol import OutsideAccess
+from conformance.backends.protocol import PoisonedLanes
+from conformance.backends.protocol import python_version
+from conformance.backends.targets import DEFAULT_TARGET
+from conformance.backends.targets import find_target
+from conformance.backends.torch_gpu import interpreting
+
+
+#: What ``torch.version.hip`` answers. Libraries ask whether it is there; a few compare it.
+HIP_VERSION = "6.4.0"
+
+
+class EmulatedBackend:
+    """Operands on the CPU as pretended GPU tensors; kernels as AMD machine code in an emulator."""
+
+    name = "rocm-emulated"
+    evidence = "emulated"
+    #: A wide row takes milliseconds; the grid decides, and compilation takes a second or two.
+    case_seconds = 300.0
+
+    def __init__(self, target: str = "") -> None:
+        self.target = find_target(target or DEFAULT_TARGET)
+        self._lasting = ExitStack()
+
+    def prepare(self) -> None:
+        """Pretend a ROCm GPU for the rest of the process, and make the emulator Triton's driver.
+
+        Raises :class:`BackendUnavailable` if triton is not there, lacks AMD's compiler, or interprets.
+        """
+        # No GPU is visible: nothing may run anywhere but here.
+        os.environ.update(CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
+        _check_triton(self.name)
+        from triton.runtime import driver
+
+        from conformance.backends.emulated_driver import EmulatedDriver
+        from conformance.backends.emulated_driver import remember_stages
+        from conformance.backends.simulated_devices import simulated_devices
+
+        devices = self._lasting.enter_context(simulated_devices(1, self.target.properties()))
+        torch.version.hip, torch.version.cuda = HIP_VERSION, None
+        remember_stages()
+        self._driver = EmulatedDriver(self.target, devices)
+        driver.set_active(self._driver)
+
+    def environment(self) -> Environment:
+        """The target, and the versions around it."""
+        import triton
+
+        return Environment(
+            backend=self.name,
+            evidence=self.evidence,
+            device=self.target.device,
+            architecture=self.target.name,
+            driver="none",
+            torch=str(torch.__version__),
+            triton=triton.__version__,
+            python=python_version(),
+            device_count=self.device_count(),
+            wave_size=self.target.wave_size,
+        )
+
+    def device(self, index: int = 0) -> torch.device:
+        """A pretended GPU; torch calls AMD's ``cuda`` too."""
+        return torch.device("cuda", index)
+
+    def device_count(self) -> int:
+        """One; :meth:`devices` pretends more."""
+        return self._driver.devices.count
+
+    @contextmanager
+    def devices(self, count: int) -> Iterator[None]:
+        """Pretend to have `count` GPUs."""
+        with self._driver.devices.at_least(count):
+            yield
+
+    def synchronize(self) -> None:
+        """Nothing runs after a launch returns."""
+
+    def canaries(self) -> list[CanaryResult]:
+        """Run the canary kernels in the emulator."""
+        from conformance.backends.canaries import run_canaries
+
+        return run_canaries(self.device())
+
+    def outside_accesses(self) -> list[OutsideAccess]:
+        """What kernels did outside their tensors since the last call; it was kept from happening."""
+        accesses = list(self._driver.log.outside)
+        self._driver.log.outside.clear()
+        return accesses
+
+    def poison(self) -> AbstractContextManager[PoisonedLanes]:
+        """Raises :class:`BackendUnavailable`: the compiler decides what such lanes hold."""
+        raise BackendUnavailable(f"masked-off lanes cannot be poisoned on backend {self.name}")
+
+    def free_memory(self) -> int:
+        """Bytes that Linux can give without swapping, within the limit of the container."""
+        return free_memory()
+
+
+def _check_triton(name: str) -> None:
+    """Raise :class:`BackendUnavailable` where Triton cannot compile for AMD in this process."""
+    try:
+        from triton.backends import backends
+    except ImportError as error:
+        raise BackendUnavailable(f"backend {name} needs triton, which cannot be imported: {error}") from error
+    if "amd" not in backends:
+        raise BackendUnavailable(
+            f"backend {name} needs AMD's compiler, which this triton is built without; "
+            "install the wheel from PyPI, which has it"
+        )
+    if interpreting():
+        raise BackendUnavailable(
+            f"backend {name} cannot run while TRITON_INTERPRET is set, since nothing would be compiled; "
+            "unset it, or use --backend=interpreter"
+        )
