@@ -66,13 +66,24 @@ def execute(case: Case, subject: Subject, backend: Backend, fresh: FreshProcesse
     from conformance.stage import Stage
 
     stage = Stage(case, kernel, backend, expected.level, fresh=fresh)
-    result = _play(stage, blank)
+    manner = backend.start_case(case.id)
+    result = _executed(_play(stage, blank), backend, manner)
     return replace(
         result,
+        kernels=tuple(backend.compiled()),
         measurements=stage.measurements,
         inputs=stage.digest.hexdigest(),
         seconds=round(time.perf_counter() - started, 4),
     )
+
+
+def _executed(result: Result, backend: Backend, manner: str) -> Result:
+    """The result, unless some code was compiled and could not be executed; a failure says how it ran."""
+    unexecuted = backend.unexecuted()
+    if unexecuted:
+        return replace(result, verdict="unsupported", evidence="compiled", message=unexecuted, broken="")
+    failed = manner and result.verdict in ("fail", "crash")
+    return replace(result, message=f"{result.message} ({manner})") if failed else result
 
 
 def blank_result(case: Case, subject: str, evidence: str, level: Level) -> Result:

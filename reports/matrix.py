@@ -84,16 +84,17 @@ class Column:
 
 
 def standing(result: Result) -> str:
-    """What a result counts as: its verdict, with two exceptions.
+    """What a result counts as: its verdict, with three exceptions.
 
     A property that was measured to the end is ``measured``, unless another clause was broken on the way;
-    a pass without evidence is ``not-run``.
+    a pass without evidence is ``not-run``, and so is a kernel that was compiled and could not be executed.
     """
     breaks_another = result.broken not in ("", result.clause)
     if result.level == "property" and result.verdict in ("pass", "refused", "fail") and not breaks_another:
         return "measured"
     baseless = result.evidence == "not run" and result.verdict in ("pass", "refused")
-    return "not-run" if baseless else result.verdict
+    unexecuted = result.evidence == "compiled" and result.verdict == "unsupported"
+    return "not-run" if baseless or unexecuted else result.verdict
 
 
 def proves(result: Result) -> bool:

@@ -97,6 +97,44 @@ class SmallestCall:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompiledKernel:
+    """What a compiled kernel says of itself, without being run."""
+
+    name: str
+    #: The beginning of what names it in Triton's cache: one kernel is compiled in many ways.
+    hash: str
+    #: ``gfx942``.
+    target: str
+    wave_size: int
+    #: Threads of a workgroup.
+    threads: int
+    vgprs: int
+    agprs: int
+    sgprs: int
+    #: Registers that were spilled: vector ones to scratch memory, scalar ones to vector ones.
+    vgpr_spills: int
+    sgpr_spills: int
+    #: Bytes of scratch memory a thread, of local memory (LDS) a workgroup.
+    scratch_bytes: int
+    shared_bytes: int
+    #: How many instructions address memory through a buffer of at most 2 GiB.
+    buffer_instructions: int
+    #: Mnemonics of atomic instructions.
+    atomics: tuple[str, ...] = ()
+    #: Arithmetic that the source asks for in 16 bits: ``addf bf16``.
+    narrow_arithmetic: tuple[str, ...] = ()
+    #: What no kernel may have, whatever it computes.
+    wrong: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> CompiledKernel:
+        """Invert ``asdict``, with lists for tuples."""
+        values: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__}
+        lists = ("atomics", "narrow_arithmetic", "wrong")
+        return cls(**{**values, **{name: tuple(record[name]) for name in lists}})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """What became of one case with one subject on one backend."""
 
@@ -120,6 +158,8 @@ class Result:
     seconds: float = 0.0
     #: SHA-256 over the bits of every operand.
     inputs: str = ""
+    #: Kernels that were first compiled in this case.
+    kernels: tuple[CompiledKernel, ...] = ()
 
     @property
     def worst(self) -> Measurement | None:
@@ -131,6 +171,9 @@ class Result:
         record = {"kind": "result", **asdict(self)}
         record["measurements"] = [each.to_json() for each in self.measurements]
         record["bugs"] = list(self.bugs)
+        if not self.kernels:
+            # Few backends compile here, and few cases are the first to.
+            del record["kernels"]
         return record
 
     @classmethod
@@ -140,6 +183,7 @@ class Result:
         values["measurements"] = tuple(Measurement.from_json(each) for each in record.get("measurements", ()))
         values["smallest"] = SmallestCall(**record["smallest"]) if record.get("smallest") else None
         values["bugs"] = tuple(record.get("bugs", ()))
+        values["kernels"] = tuple(CompiledKernel.from_json(each) for each in record.get("kernels", ()))
         return cls(**values)
 
 

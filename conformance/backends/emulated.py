@@ -15,6 +15,8 @@ from contextlib import contextmanager
 
 import torch
 
+from conformance.backends.manner import manner_of_case
+from conformance.backends.manner import manner_of_run
 from conformance.backends.memory_left import free_memory
 from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.protocol import CanaryResult
@@ -25,6 +27,7 @@ from conformance.backends.protocol import python_version
 from conformance.backends.targets import DEFAULT_TARGET
 from conformance.backends.targets import find_target
 from conformance.backends.torch_gpu import interpreting
+from conformance.reports.result import CompiledKernel
 
 
 #: What ``torch.version.hip`` answers. Libraries ask whether it is there; a few compare it.
@@ -54,13 +57,12 @@ class EmulatedBackend:
         from triton.runtime import driver
 
         from conformance.backends.emulated_driver import EmulatedDriver
-        from conformance.backends.emulated_driver import remember_stages
         from conformance.backends.simulated_devices import simulated_devices
 
         devices = self._lasting.enter_context(simulated_devices(1, self.target.properties()))
         torch.version.hip, torch.version.cuda = HIP_VERSION, None
-        remember_stages()
         self._driver = EmulatedDriver(self.target, devices)
+        self._driver.watch_compiler()
         driver.set_active(self._driver)
 
     def environment(self) -> Environment:
@@ -108,6 +110,32 @@ class EmulatedBackend:
         accesses = list(self._driver.log.outside)
         self._driver.log.outside.clear()
         return accesses
+
+    def start_case(self, case: str) -> str:
+        """Choose the order of waves and the last bit of roots from the case's id."""
+        self._driver.manner = manner_of_case(case)
+        return self._driver.manner.words
+
+    @contextmanager
+    def another_order(self, run: int) -> Iterator[str]:
+        """Run 0 in lockstep, then one wave after the other, the last first, and in random orders."""
+        before, self._driver.manner = self._driver.manner, manner_of_run(run)
+        try:
+            yield self._driver.manner.words
+        finally:
+            self._driver.manner = before
+
+    def unexecuted(self) -> str:
+        """The first instruction that the emulator does not know; asking forgets it."""
+        reasons = list(self._driver.log.unexecuted)
+        self._driver.log.unexecuted.clear()
+        return reasons[0] if reasons else ""
+
+    def compiled(self) -> list[CompiledKernel]:
+        """Kernels that were compiled, or found in Triton's cache, since the last call."""
+        kernels = list(self._driver.log.compiled)
+        self._driver.log.compiled.clear()
+        return kernels
 
     def poison(self) -> AbstractContextManager[PoisonedLanes]:
         """Raises :class:`BackendUnavailable`: the compiler decides what such lanes hold."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Iterator
-from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
 from types import SimpleNamespace
@@ -20,24 +19,29 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.compiler import compiler
 
+from conformance.amdgcn import EmulatorError
 from conformance.amdgcn import MemoryFault
 from conformance.amdgcn import Pointer
 from conformance.amdgcn import Program
 from conformance.amdgcn import UnsupportedInstruction
 from conformance.amdgcn import launch
 from conformance.backends.emulated_memory import launch_memory
+from conformance.backends.manner import Manner
+from conformance.backends.protocol import DeviceFault
 from conformance.backends.protocol import OutsideAccess
 from conformance.backends.simulated_devices import SimulatedDevices
+from conformance.backends.static_facts import static_facts
 from conformance.backends.targets import MOST_THREADS
 from conformance.backends.targets import Target
-
-
-#: What Triton compiled, by the hash that names it in Triton's cache: the text of every stage.
-_STAGES: dict[str, Mapping[str, Any]] = {}
+from conformance.reports.result import CompiledKernel
 
 
 class Outside(RuntimeError):
     """A launch ended because a lane left the tensors of the launch; the access did not happen."""
+
+
+class WrongCode(RuntimeError):
+    """A kernel whose machine code is wrong on its own, whatever it computes."""
 
 
 class NotEmulated(RuntimeError):
@@ -45,22 +49,20 @@ class NotEmulated(RuntimeError):
 
 
 @dataclass
-class Manner:
-    """How launches are executed where the hardware is free to choose."""
-
-    #: Order of waves and workgroups: ``lockstep``, ``serial``, ``reverse`` or ``random``.
-    order: str = "lockstep"
-    seed: int = 0
-    #: Units in the last place by which ``v_rcp``, ``v_rsq`` and ``v_sqrt`` are off; they are good to 1.
-    ulp_shift: int = 0
-
-
-@dataclass
 class Log:
     """What the launches of a case did that a result must tell."""
 
     outside: list[OutsideAccess] = field(default_factory=list)
-    not_emulated: list[str] = field(default_factory=list)
+    unexecuted: list[str] = field(default_factory=list)
+    compiled: list[CompiledKernel] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Code:
+    """A compiled kernel: its text, and what it says of itself."""
+
+    assembly: str
+    facts: CompiledKernel
 
 
 def _flat(value: Any, kind: Any) -> Iterator[tuple[Any, str]]:
@@ -86,7 +88,6 @@ class Launcher:
         self._names: list[str] = list(source.fn.arg_names)
         self._kinds: list[Any] = list(source.signature.values())
         self._metadata = metadata
-        self._program: Program | None = None
 
     def __call__(
         self, x: int, y: int, z: int, stream: int, function: Any, packed: Any, launch_metadata: Any,
@@ -94,39 +95,54 @@ class Launcher:
     ) -> None:  # fmt: skip
         """Triton's call for a launch; `arguments` are all of the kernel's, constants included.
 
-        Raises :class:`Outside` and :class:`NotEmulated`.
+        Raises :class:`Outside`, :class:`WrongCode`, :class:`NotEmulated`, and :class:`DeviceFault` for a
+        kernel that hangs.
         """
         with torch._C.DisableTorchFunction():
             named = list(zip(self._names, arguments, strict=True))
             self._driver.devices.check_launch(named)
+            program = self._program()
             if x * y * z:
-                self._run((x, y, z), named)
+                self._run(program, (x, y, z), named)
 
-    def _run(self, grid: tuple[int, int, int], named: list[tuple[str, Any]]) -> None:
-        driver, log, manner = self._driver, self._driver.log, self._driver.manner
-        pairs = [
-            pair for (_, value), kind in zip(named, self._kinds, strict=True) for pair in _flat(value, kind)
-        ]
+    def _program(self) -> Program:
+        code = self._driver.code[self._metadata.hash]
+        if code.facts.wrong:
+            raise WrongCode(f"{self._metadata.name} is compiled wrongly: {'; '.join(code.facts.wrong)}")
         try:
-            self._program = self._program or driver.program(self._metadata)
+            return self._driver.program(self._metadata.hash)
+        except EmulatorError as error:
+            raise self._not_emulated(error) from error
+
+    def _not_emulated(self, error: EmulatorError) -> NotEmulated:
+        reason = f"kernel {self._metadata.name} cannot be emulated: {error}"
+        self._driver.log.unexecuted.append(reason)
+        return NotEmulated(reason)
+
+    def _run(self, program: Program, grid: tuple[int, int, int], named: list[tuple[str, Any]]) -> None:
+        manner, waves = self._driver.manner, self._metadata.num_warps * grid[0] * grid[1] * grid[2]
+        kinds = zip(named, self._kinds, strict=True)
+        arguments = [_argument(*pair) for (_, value), kind in kinds for pair in _flat(value, kind)]
+        try:
             launch(
-                self._program,
+                program,
                 grid,
                 self._metadata.num_warps,
-                [_argument(*pair) for pair in pairs],
+                arguments,
                 self._metadata.shared,
                 launch_memory(named),
-                order=manner.order,
+                order=manner.order_of(waves, len(program.instructions)),
                 seed=manner.seed,
                 ulp_shift=manner.ulp_shift,
             )
         except MemoryFault as fault:
-            log.outside.append(OutsideAccess(fault.kind, fault.message))
-            raise Outside(f"{self._metadata.name} left its tensors: {fault.message}") from fault
-        except UnsupportedInstruction as unknown:
-            reason = f"the emulator does not know {unknown.mnemonic}, in {self._metadata.name}: {unknown}"
-            log.not_emulated.append(reason)
-            raise NotEmulated(reason) from unknown
+            self._driver.log.outside.append(OutsideAccess(fault.kind, fault.message))
+            raise Outside(f"kernel {self._metadata.name} left its tensors: {fault.message}") from fault
+        except UnsupportedInstruction as error:
+            raise self._not_emulated(error) from error
+        except EmulatorError as error:
+            # What is left is a kernel that waits for ever.
+            raise DeviceFault(f"HIP error: kernel {self._metadata.name} hangs: {error}") from error
 
 
 class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton does not annotate it
@@ -137,6 +153,8 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton does not annot
         self.devices = devices
         self.manner = Manner()
         self.log = Log()
+        #: By the hash that names them in Triton's cache.
+        self.code: dict[str, Code] = {}
         self._programs: dict[str, Program] = {}
         self.utils = SimpleNamespace(
             get_device_properties=self._properties,
@@ -162,14 +180,23 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton does not annot
         """The launcher of a compiled kernel."""
         return Launcher(self, source, metadata)
 
-    def program(self, metadata: Any) -> Program:
-        """The parsed assembly of a compiled kernel, parsed once.
+    def program(self, hash: str) -> Program:
+        """The parsed assembly of a compiled kernel, parsed once. Raises :class:`EmulatorError`."""
+        if hash not in self._programs:
+            self._programs[hash] = Program(self.code[hash].assembly)
+        return self._programs[hash]
 
-        Raises :class:`UnsupportedInstruction`.
-        """
-        if metadata.hash not in self._programs:
-            self._programs[metadata.hash] = Program(_STAGES[metadata.hash]["amdgcn"])
-        return self._programs[metadata.hash]
+    def watch_compiler(self) -> None:
+        """From here on keep the text of whatever Triton compiles, or finds compiled: a launcher lacks it."""
+        stock = compiler.CompiledKernel.__init__
+
+        def init(kernel: Any, *arguments: Any, **options: Any) -> None:
+            stock(kernel, *arguments, **options)
+            facts = static_facts(self.target, kernel.metadata, kernel.asm)
+            self.code[kernel.metadata.hash] = Code(kernel.asm["amdgcn"], facts)
+            self.log.compiled.append(facts)
+
+        compiler.CompiledKernel.__init__ = init
 
     @classmethod
     def is_active(cls) -> bool:
@@ -214,14 +241,3 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton does not annot
 
     def clear_cache(self, cache: torch.Tensor) -> None:
         """Nothing to flush."""
-
-
-def remember_stages() -> None:
-    """Keep the text of every stage that Triton compiles: a launcher is not given it."""
-    stock = compiler.CompiledKernel.__init__
-
-    def init(kernel: Any, *arguments: Any, **options: Any) -> None:
-        stock(kernel, *arguments, **options)
-        _STAGES[kernel.metadata.hash] = kernel.asm
-
-    compiler.CompiledKernel.__init__ = init

@@ -21,9 +21,7 @@ from conformance.backends.footprint import footprint
 
 
 #: Rows that are placed one by one; a tensor of more is placed from its first element to its last.
-ROWS_APART = 64
-
-Extent = tuple[int, int, str]
+ROWS_APART = 16
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -38,43 +36,23 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 def launch_memory(arguments: Iterable[tuple[str, Any]]) -> Memory:
     """Every byte that the tensors among `arguments`, (name, value) pairs, cover."""
     memory = Memory()
-    covered = (
-        extent
-        for name, value in arguments
-        for tensor in tensors_in(value)
-        for extent in _extents(footprint(name, tensor))
-    )
-    for start, end, name in _merged(sorted(covered)):
-        memory.place(name, start, end - start, _bytes_at(start, end - start))
+    for name, value in arguments:
+        for tensor in tensors_in(value):
+            for start, end in _extents(footprint(name, tensor)):
+                memory.place(name, start, end - start, _bytes_at(start, end - start))
     return memory
 
 
-def _extents(covered: Footprint) -> Iterator[Extent]:
-    """Start, end and name of each piece of a tensor; none of an empty one."""
+def _extents(covered: Footprint) -> Iterator[tuple[int, int]]:
+    """Start and end of each piece of a tensor; none of an empty one."""
     starts = [covered.start]
     for stride, count in covered.steps:
         starts = [start + stride * step for start in starts for step in range(count)]
         if len(starts) > ROWS_APART:
-            yield covered.start, covered.end, covered.name
+            yield covered.start, covered.end
             return
     if covered.run:
-        yield from ((start, start + covered.run, covered.name) for start in starts)
-
-
-def _merged(extents: Iterable[Extent]) -> Iterator[Extent]:
-    """Sorted extents, those that overlap as one: tensors may share memory."""
-    pending: Extent | None = None
-    for start, end, name in extents:
-        if pending is None:
-            pending = start, end, name
-        elif start < pending[1]:
-            names = pending[2] if name in pending[2].split("/") else f"{pending[2]}/{name}"
-            pending = pending[0], max(end, pending[1]), names
-        else:
-            yield pending
-            pending = start, end, name
-    if pending is not None:
-        yield pending
+        yield from ((start, start + covered.run) for start in starts)
 
 
 def _bytes_at(address: int, size: int) -> Any:

@@ -15,11 +15,12 @@ from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.protocol import CanaryResult
 from conformance.backends.protocol import Environment
 from conformance.backends.protocol import OutsideAccess
+from conformance.backends.protocol import Plain
 from conformance.backends.protocol import PoisonedLanes
 from conformance.backends.protocol import python_version
 
 
-class InterpreterBackend:
+class InterpreterBackend(Plain):
     """Operands on the CPU, kernels in the interpreter, its faults corrected."""
 
     name = "interpreter"

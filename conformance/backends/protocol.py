@@ -8,9 +8,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from typing import Protocol
+
+from conformance.reports.result import CompiledKernel
 
 
 if TYPE_CHECKING:
@@ -26,12 +29,16 @@ class BackendUnavailable(Exception):
     """A backend that cannot run here; the message is one sentence: what, why, and what to do."""
 
 
+class DeviceFault(RuntimeError):
+    """A kernel did what takes a GPU's context with it; the message reads as HIP's does."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """Where results come from; a part of every journal's first line."""
 
     backend: str
-    #: ``device`` or ``interpreter``.
+    #: ``device``, ``emulated`` or ``interpreter``.
     evidence: str
     #: ``NVIDIA H200``, or ``CPU interpreter``.
     device: str
@@ -77,6 +84,26 @@ class PoisonedLanes:
     count: int = 0
 
 
+class Plain:
+    """What a backend answers that leaves nothing open, and compiles out of sight."""
+
+    def start_case(self, case: str) -> str:
+        """Nothing is chosen."""
+        return ""
+
+    def another_order(self, run: int) -> AbstractContextManager[str]:
+        """There is one order, whatever the run."""
+        return nullcontext("")
+
+    def unexecuted(self) -> str:
+        """Everything was executed."""
+        return ""
+
+    def compiled(self) -> list[CompiledKernel]:
+        """None is seen."""
+        return []
+
+
 class Backend(Protocol):
     """One way to run a kernel. All methods but the constructor run in the worker process."""
 
@@ -120,6 +147,24 @@ class Backend(Protocol):
 
         Raises :class:`BackendUnavailable` where the backend cannot do that.
         """
+
+    def start_case(self, case: str) -> str:
+        """Before a case, by its id: choose what hardware may choose, the same for the same case.
+
+        Returns what was chosen in words, empty for nothing out of the ordinary.
+        """
+
+    def another_order(self, run: int) -> AbstractContextManager[str]:
+        """Within it, waves and workgroups run in an order of that run's own, named; run 0 is the ordinary."""
+
+    def unexecuted(self) -> str:
+        """Why the case so far proves nothing: code that the backend cannot execute; empty if there was none.
+
+        Asking forgets it.
+        """
+
+    def compiled(self) -> list[CompiledKernel]:
+        """Kernels that were compiled since the last call, where the backend sees them."""
 
     def free_memory(self) -> int:
         """Bytes that a case may take on device 0."""

@@ -15,6 +15,7 @@ from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.protocol import CanaryResult
 from conformance.backends.protocol import Environment
 from conformance.backends.protocol import OutsideAccess
+from conformance.backends.protocol import Plain
 from conformance.backends.protocol import PoisonedLanes
 from conformance.backends.protocol import python_version
 
@@ -71,7 +72,7 @@ def _driver() -> str:
     return found.group() if found else f"CUDA {torch.version.cuda}"
 
 
-class TorchGpuBackend:
+class TorchGpuBackend(Plain):
     """The GPUs that torch sees; `name` is ``cuda`` or ``rocm``."""
 
     evidence = "device"
