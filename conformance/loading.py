@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from conformance.library import Library
 from conformance.subject import Subject
 from conformance.subject import SubjectError
 
@@ -25,23 +26,47 @@ def subject_entry_points() -> dict[str, EntryPoint]:
 
 
 def load_subject(spec: str) -> Subject:
-    """Make the subject that ``NAME``, ``module:attribute`` or ``path/to/file.py:attribute`` names.
+    """Make the subject that ``NAME``, ``NAME:variant``, ``module:attribute`` or ``file.py:attribute`` names.
 
-    The attribute is a :class:`Subject` or a callable without arguments that returns one.
+    The names of entry points come first. What is found is a :class:`Subject`, a :class:`Library`, or a
+    callable without arguments that returns either.
 
     Raises :class:`SubjectError`, one sentence, for whatever keeps the subject from being judged.
     """
-    known = subject_entry_points()
-    if spec in known:
-        where, found = f"subject {spec!r}", _guarded(f"subject {spec!r}", known[spec].load)
-    elif ":" in spec:
-        where, found = f"subject {spec}", _attribute(spec)
-    else:
+    known, (name, _, variant) = subject_entry_points(), spec.partition(":")
+    where = f"subject {spec}"
+    if name in known:
+        found = load_entry_point(known[name])
+        if isinstance(found, Library):
+            return _checked(where, _guarded(where, lambda: found.subject(variant)))
+        if not variant:
+            return _checked(where, found)
+    if ":" not in spec:
         raise SubjectError(
-            f"no subject is called {spec!r}: installed are {', '.join(sorted(known)) or 'none'}; "
+            f"no subject is called {spec!r}: there are {', '.join(sorted(known)) or 'none'}; "
             "a kernel of your own is named as module:attribute or path/to/file.py:attribute"
         )
-    subject = found if isinstance(found, Subject) or not callable(found) else _guarded(where, found)
+    found = _called(where, _attribute(spec))
+    return _checked(where, _guarded(where, found.subject) if isinstance(found, Library) else found)
+
+
+def load_entry_point(point: EntryPoint) -> Any:
+    """What an installed adapter is: a :class:`Library` or a :class:`Subject`, if it is well formed.
+
+    Raises :class:`SubjectError`, one sentence, if it cannot be imported or called.
+    """
+    where = f"subject {point.name}"
+    return _called(where, _guarded(where, point.load))
+
+
+def _called(where: str, found: Any) -> Any:
+    """A callable's result; anything else as it is."""
+    if isinstance(found, (Subject, Library)) or not callable(found):
+        return found
+    return _guarded(where, found)
+
+
+def _checked(where: str, subject: Any) -> Subject:
     if not isinstance(subject, Subject):
         raise SubjectError(
             f"{where} is {type(subject).__name__}; it must be, or return, a conformance.Subject"

@@ -31,9 +31,11 @@ START_SECONDS = 300.0
 
 
 #: The current directory comes last: a subject is found there, and a file called queue.py shadows nothing.
+#: With PYTHONSAFEPATH set it is not on the path at all.
 _START = """\
 import sys
-sys.path.append(sys.path.pop(0))
+if sys.path[0] == "":
+    sys.path.append(sys.path.pop(0))
 from conformance.execution import main
 main()
 """

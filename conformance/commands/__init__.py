@@ -6,9 +6,10 @@ from conformance.commands import listing
 from conformance.commands import report
 from conformance.commands import selftest
 from conformance.commands import show
+from conformance.commands import subjects
 
 
 __all__ = ["COMMANDS"]
 
 #: In the order of the help.
-COMMANDS = (listing, show, report, selftest)
+COMMANDS = (listing, show, subjects, report, selftest)

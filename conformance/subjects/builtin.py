@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,28 +10,25 @@ import torch
 from conformance.kernels import fused_add_rms_norm
 from conformance.kernels import layer_norm
 from conformance.kernels import rms_norm
+from conformance.library import Library
+from conformance.library import Variant
 from conformance.subject import Contract
 from conformance.subject import Kernel
-from conformance.subject import Subject
 
 
-def subject() -> Subject:
+def _kernels() -> Mapping[str, Kernel]:
     """Every clause as the contract has it; any layout; deterministic ``dweight``."""
-    return Subject(
-        name="builtin",
-        version=version("triton-conformance"),
-        kernels={
-            "layer_norm": Kernel(call=layer_norm, stats=_layer_norm_stats, contract=_contract()),
-            "rms_norm": Kernel(call=rms_norm, stats=_rms_norm_stats, contract=_contract()),
-            "fused_add_rms_norm": Kernel(
-                call=fused_add_rms_norm,
-                call_in_place=_fused_in_place,
-                stats=_fused_stats,
-                # dx and dresidual are one number, so they are one tensor.
-                contract=_contract(in_place={"residual_out": "residual"}, shared={"dresidual": "dx"}),
-            ),
-        },
-    )
+    return {
+        "layer_norm": Kernel(call=layer_norm, stats=_layer_norm_stats, contract=_contract()),
+        "rms_norm": Kernel(call=rms_norm, stats=_rms_norm_stats, contract=_contract()),
+        "fused_add_rms_norm": Kernel(
+            call=fused_add_rms_norm,
+            call_in_place=_fused_in_place,
+            stats=_fused_stats,
+            # dx and dresidual are one number, so they are one tensor.
+            contract=_contract(in_place={"residual_out": "residual"}, shared={"dresidual": "dx"}),
+        ),
+    }
 
 
 def _contract(**declared: Any) -> Contract:
@@ -61,3 +58,12 @@ def _fused_stats(
 ) -> dict[str, torch.Tensor]:
     _, _, rstd = fused_add_rms_norm(x, residual, weight, eps, return_stats=True)
     return {"rstd": rstd}
+
+
+LIBRARY = Library(
+    name="builtin",
+    distribution="triton-conformance",
+    source="conformance.kernels",
+    backends=("cuda", "rocm", "interpreter", "rocm-emulated"),
+    variants={"": Variant(operations=("layer_norm", "rms_norm", "fused_add_rms_norm"), kernels=_kernels)},
+)

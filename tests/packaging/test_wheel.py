@@ -77,7 +77,7 @@ def test_entry_points(wheel: Path) -> None:
     for line in (
         "[pytest11]\nconformance = conformance.plugin\n",
         "[console_scripts]\nconformance = conformance.cli:main\n",
-        "[conformance.subjects]\nbuiltin = conformance.subjects.builtin:subject\n",
+        "[conformance.subjects]\nbuiltin = conformance.subjects.builtin:LIBRARY\n",
     ):
         assert line in text
 

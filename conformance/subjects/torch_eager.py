@@ -1,0 +1,60 @@
+"""PyTorch's own norms, called eagerly, as models without a kernel library call them.
+
+``torch.nn.functional.rms_norm`` and ``layer_norm`` take any strides and any floating-point dtype; autograd
+makes the gradients. PyTorch has no fused add + RMSNorm: it is ``x + residual`` in the dtype of ``x`` and
+then the norm, so the norm reads the stored sum, and autograd hands one tensor to both addends. On the
+backend ``interpreter`` these are PyTorch's CPU kernels: other code than on a GPU, and not Triton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch.nn import functional
+
+from conformance.library import Library
+from conformance.library import Variant
+from conformance.subject import Contract
+from conformance.subject import Kernel
+
+
+def layer_norm(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> torch.Tensor:
+    """``functional.layer_norm`` over the last dimension."""
+    return functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.Tensor:
+    """``functional.rms_norm`` over the last dimension."""
+    return functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+def fused_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum, then its norm."""
+    total = x + residual
+    return functional.rms_norm(total, x.shape[-1:], weight, eps), total
+
+
+def kernels() -> Mapping[str, Kernel]:
+    """The three, with what PyTorch's documentation says of them."""
+    plain = Contract(layouts="any", mixed_dtypes="computed")
+    fused = replace(plain, normalizes="stored-sum", shared={"dresidual": "dx"})
+    return {
+        "layer_norm": Kernel(call=layer_norm, contract=plain),
+        "rms_norm": Kernel(call=rms_norm, contract=plain),
+        "fused_add_rms_norm": Kernel(call=fused_add_rms_norm, contract=fused),
+    }
+
+
+LIBRARY = Library(
+    name="torch",
+    distribution="torch",
+    source="https://github.com/pytorch/pytorch",
+    backends=("cuda", "rocm", "interpreter"),
+    variants={"": Variant(operations=("layer_norm", "rms_norm", "fused_add_rms_norm"), kernels=kernels)},
+)
