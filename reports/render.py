@@ -6,23 +6,35 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+from conformance.reports.html import render_html
 from conformance.reports.journal import Journal
 from conformance.reports.markdown import render_markdown
 from conformance.reports.terminal import render_terminal
 
 
-#: Format to its renderer: ``(journals, order of clause ids) -> text``.
-FORMATS: Mapping[str, Callable[[Sequence[Journal], Sequence[str]], str]] = {
-    "terminal": render_terminal,
-    "markdown": render_markdown,
+Renderer = Callable[[Sequence[Journal], Mapping[str, str]], str]
+
+
+def _ordered(renderer: Callable[[Sequence[Journal], Sequence[str]], str]) -> Renderer:
+    """A renderer that needs the order of the clauses alone."""
+    return lambda journals, clauses: renderer(journals, tuple(clauses))
+
+
+#: Format to its renderer: ``(journals, clause ids in order and what each asks) -> text``.
+FORMATS: Mapping[str, Renderer] = {
+    "terminal": _ordered(render_terminal),
+    "markdown": _ordered(render_markdown),
+    "html": render_html,
 }
 
 
-def render(format: str, journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
-    """The report on `journals` in `format`, one of :data:`FORMATS`; `order` is that of the clause ids.
+def render(format: str, journals: Sequence[Journal], clauses: Mapping[str, str] | Sequence[str] = ()) -> str:
+    """The report on `journals` in `format`, one of :data:`FORMATS`.
 
+    `clauses` are the clause ids in their order, with what each asks where that is known.
     Raises :class:`ValueError` for another format.
     """
     if format not in FORMATS:
         raise ValueError(f"{format!r} is no report format; the formats are {', '.join(FORMATS)}")
-    return FORMATS[format](journals, order)
+    statements = clauses if isinstance(clauses, Mapping) else dict.fromkeys(clauses, "")
+    return FORMATS[format](journals, statements)

@@ -31,6 +31,20 @@ EVIDENCE_LEGEND: Mapping[str, str] = {
     "not run": "the hardware was not there",
 }
 
+#: What each standing means, the worst first.
+VERDICT_LEGEND: Mapping[str, str] = {
+    "crash": "the process died, or the device faulted",
+    "timeout": "the case ran past its limit",
+    "fail": "a wrong answer, a write where none belongs, or no refusal where one is due",
+    "toolchain": "a canary shows that the backend is at fault",
+    "not-run": "the hardware was not there",
+    "waived": "a known failure that was accepted",
+    "refused": "a clean exception, where the clause asks for one or allows it",
+    "pass": "the right answer, within its bound, and nothing else touched",
+    "measured": "a property: reported, never a failure by itself",
+    "unsupported": "the contract does not offer it",
+}
+
 CELL_LEGEND = "The last line of a column's heading is its evidence; a cell with weaker evidence names it."
 
 WORST_LEGEND = "the worst error as a multiple of its bound; above 1 fails."

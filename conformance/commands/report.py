@@ -16,6 +16,8 @@ from conformance.reports.render import render
 if TYPE_CHECKING:
     from conformance.commands.usage import Subparsers
 
+STATEMENTS = {clause.id: clause.statement for clause in CLAUSES.values()}
+
 
 def add(commands: Subparsers) -> None:
     """State the arguments."""
@@ -30,7 +32,7 @@ def add(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Render journals."""
-    text = render(options.format, read_journals(options.results), tuple(CLAUSES))
+    text = render(options.format, read_journals(options.results), STATEMENTS)
     if options.output is None:
         print(text)
         return 0

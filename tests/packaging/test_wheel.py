@@ -63,6 +63,13 @@ def test_data_is_in_the_wheel(names: set[str], file: str) -> None:
     assert file in names
 
 
+def test_every_template_is_in_the_wheel(root: Path, names: set[str]) -> None:
+    """What the HTML page is made from is installed."""
+    templates = {f"conformance/{each.relative_to(root)}" for each in (root / "reports/templates").iterdir()}
+    assert len(templates) >= 4
+    assert templates <= names
+
+
 def test_the_licence_is_the_one_named(wheel: Path, metadata: Message) -> None:
     """The wheel carries the text of the licence that its metadata names."""
     assert metadata["License-Expression"] == "Apache-2.0"
@@ -86,7 +93,7 @@ def test_requirements_are_ranges(metadata: Message) -> None:
     """No requirement pins or caps a version: the user's torch and Triton stay."""
     required = metadata.get_all("Requires-Dist", [])
     assert {re.split(r"\W", each)[0] for each in required if "extra ==" not in each} == {
-        *("numpy", "pytest", "tabulate", "torch", "triton"),
+        *("jinja2", "numpy", "pytest", "tabulate", "torch", "triton"),
     }
     bounds = [each.partition(";")[0] for each in required]
     assert not [each for each in bounds if re.search(r"==|~=|<", each)]
