@@ -86,9 +86,13 @@ def list_facts(matrix: Matrix) -> dict[str, Any]:
     }
 
 
-def list_cases(cell: Cell) -> list[list[Any]]:
-    """The cases of one cell, the worst first: id, operation, dtype, verdict, evidence, error, ulp, more."""
-    return [_write_case(result) for result in sorted(cell.results, key=severity)]
+def list_cases(cell: Cell, facts: Mapping[str, Any]) -> list[list[Any]]:
+    """The cases of one cell, the worst first: id, operation, dtype, verdict, evidence, error, ulp, more.
+
+    Where a case has a name of a list in `facts` it is the name's place there.
+    """
+    names = (facts["operations"], facts["dtypes"], facts["standings"], facts["evidence"])
+    return [_write_case(result, names) for result in sorted(cell.results, key=severity)]
 
 
 def _names(matrix: Matrix, field: str) -> list[str]:
@@ -141,13 +145,14 @@ def _comparable(fraction: float | None) -> float:
     return float(f"{fraction:.6g}") if finite else 1e308
 
 
-def _write_case(result: Result) -> list[Any]:
+def _write_case(result: Result, names: Iterable[Sequence[str]]) -> list[Any]:
     worst = result.worst
-    error = [write_fraction(worst.fraction), write_ulp(worst)] if worst else ["", ""]
+    error = [write_fraction(worst.fraction), write_ulp(worst).removesuffix(" ulp")] if worst else ["", ""]
     name = result.case.removeprefix(f"{result.clause}/")
-    facets = [result.operation, result.dtype, standing(result), result.evidence]
+    facets = (result.operation, result.dtype, standing(result), result.evidence)
+    places = [known.index(facet) for known, facet in zip(names, facets, strict=True)]
     more = _write_more(result)
-    return [name, *facets, *error, clip(result.message, MAX_TEXT), *([more] if more else [])]
+    return [name, *places, *error, clip(result.message, MAX_TEXT), *([more] if more else [])]
 
 
 def _write_more(result: Result) -> dict[str, Any]:

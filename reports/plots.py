@@ -27,6 +27,18 @@ LEFT, RIGHT, TOP, BOTTOM = 34, 12, 14, 34
 #: Where the scale of an error plot ends, in multiples of the bound; what is above is drawn at the edge.
 ERROR_TOP = 1.25
 
+#: Markers around a point, by the style of a line: circle, square, triangle, diamond, cross.
+MARKERS = (
+    "m-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0z",
+    "m-3-3h6v6h-6z",
+    "m0-4l3.8 6.8h-7.6z",
+    "m0-4.2l4.2 4.2l-4.2 4.2l-4.2-4.2z",
+    "m-3-3l6 6m-6 0l6-6",
+)
+
+#: What is drawn for a value above the scale.
+_ABOVE = "m0-5l4.5 8h-9z"
+
 _SHAPE = re.compile(r"(?:[^/]+/){4}(\d+(?:x\d+)*)(?:/|$)")
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 
@@ -61,6 +73,21 @@ class Line:
     def path(self) -> str:
         """The line as an SVG path."""
         return "M" + "L".join(f"{point.x:g} {point.y:g}" for point in self.points)
+
+    @property
+    def marker(self) -> str:
+        """What stands at each point, as the rest of an SVG path."""
+        return MARKERS[self.style]
+
+    @property
+    def dots(self) -> str:
+        """The markers of the points on the scale, as one SVG path."""
+        return "".join(f"M{each.x:g} {each.y:g}{self.marker}" for each in self.points if not each.above)
+
+    @property
+    def triangles(self) -> str:
+        """The markers of the points above the scale, as one SVG path."""
+        return "".join(f"M{each.x:g} {each.y:g}{_ABOVE}" for each in self.points if each.above)
 
     @property
     def worst(self) -> Point:

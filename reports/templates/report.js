@@ -16,20 +16,25 @@
     return element;
   };
 
-  // A sum of a cell, by name; the numbers in the page are places in the lists of names.
-  const spell = ([operation, dtype, standing, evidence, count, held, rank, short, full]) => ({
+  // The numbers in the page are places in the lists of names.
+  const name = (operation, dtype, standing, evidence) => ({
     operation: facts.operations[operation],
     dtype: facts.dtypes[dtype],
     verdict: facts.standings[standing],
     evidence: facts.evidence[evidence],
-    standing, strength: evidence, count, held, rank, short, full,
   });
-  const cells = facts.cells.map(([row, column, sums]) => ({
+  // A sum of a cell.
+  const spell = ([operation, dtype, standing, evidence, count, held, rank, short, full]) => ({
+    ...name(operation, dtype, standing, evidence), standing, strength: evidence, count, held, rank, short, full,
+  });
+  // Made when a filter is first used: a page may have thousands of cells.
+  let made = null;
+  const cells = () => (made ||= facts.cells.map(([row, column, sums]) => ({
     row, column, sums: sums.map((each) => spell(each)),
     button: document.querySelector(`button[data-cell="${row}-${column}"]`),
-  }));
-  const matches = (facts_, subject) =>
-    facets.every((name) => !wanted[name] || (name === "subject" ? subject : facts_[name]) === wanted[name]);
+  })));
+  const matches = (each, subject) =>
+    facets.every((facet) => !wanted[facet] || (facet === "subject" ? subject : each[facet]) === wanted[facet]);
 
   // The same words as in `Cell.text`, for the cases that are chosen.
   const describe = (sums) => {
@@ -82,19 +87,37 @@
 
   const filter = () => {
     wanted = Object.fromEntries(new FormData(form));
-    const shown = cells.reduce((all, cell) => all + paint(cell), 0);
-    const rows = new Set(cells.filter((cell) => !cell.button.hidden).map((cell) => cell.row));
+    const shown = cells().reduce((all, cell) => all + paint(cell), 0);
+    const rows = new Set(cells().filter((cell) => !cell.button.hidden).map((cell) => cell.row));
     facts.clauses.forEach((_, row) => { document.getElementById(`row-${row}`).hidden = !rows.has(row); });
     for (const group of document.querySelectorAll("[data-facets]")) {
       const has = JSON.parse(group.dataset.facets);
       group.hidden = !facets.every((name) => !wanted[name] || has[name].includes(wanted[name]));
     }
-    for (const each of document.querySelectorAll(".plots")) each.hidden = !!wanted.subject && each.dataset.column !== wanted.subject;
-    for (const each of document.querySelectorAll("figure")) each.hidden = !!wanted.operation && each.dataset.operation !== wanted.operation;
-    for (const each of document.querySelectorAll("g[data-dtype]")) each.classList.toggle("dim", !!wanted.dtype && each.dataset.dtype !== wanted.dtype);
+    for (const each of document.querySelectorAll(".plots")) {
+      each.hidden = !!wanted.subject && each.dataset.subject !== wanted.subject;
+      filterPlots(each);
+    }
     hideColumns();
     close();
+    say(shown);
+  };
+
+  const say = (shown) => {
     form.querySelector("output").textContent = `${numbers.format(shown)} of ${numbers.format(total)} cases`;
+  };
+
+  const filterPlots = (plots) => {
+    for (const each of plots.querySelectorAll("figure")) each.hidden = !!wanted.operation && each.dataset.operation !== wanted.operation;
+    for (const each of plots.querySelectorAll("[data-dtype]")) each.classList.toggle("dim", !!wanted.dtype && each.dataset.dtype !== wanted.dtype);
+  };
+
+  // The drawings are text until they are wanted. The templates escaped it, as they did the rest of the page.
+  const draw = (plots) => {
+    const text = plots.querySelector("script");
+    if (!text) return;
+    text.replaceWith(...new DOMParser().parseFromString(text.textContent, "text/html").body.children);
+    filterPlots(plots);
   };
 
   const hideColumns = () => {
@@ -133,8 +156,8 @@
     const title = `${facts.clauses[row]}: ${place.label}`;
     const body = make("tbody");
     const cases = read(`cases-${row}-${column}`)
-      .map(([id, operation, dtype, verdict, evidence, error, ulp, message, more]) =>
-        ({ id, operation, dtype, verdict, evidence, error, ulp, message, more: more || {} }))
+      .map(([id, operation, dtype, standing, evidence, error, ulp, message, more = {}]) =>
+        ({ id, ...name(operation, dtype, standing, evidence), error, ulp, message, more }))
       .filter((each) => matches(each, place.subject));
     const more = make("button", { type: "button", class: "more" });
     let next = 0;
@@ -158,7 +181,7 @@
     if (facts.faults.includes(each.verdict)) says.append(explain(clause, place, each));
     const glyph = make("span", { class: "glyph", "aria-hidden": "true" }, facts.glyphs[facts.standings.indexOf(each.verdict)]);
     return make("tr", { class: `v-${each.verdict}` }, make("th", { scope: "row" }, make("code", {}, each.id)), make("td", {}, glyph, ` ${each.verdict}`),
-      make("td", {}, each.evidence), make("td", { class: "number" }, each.error), make("td", { class: "number" }, each.ulp.replace(" ulp", "")), says);
+      make("td", {}, each.evidence), make("td", { class: "number" }, each.error), make("td", { class: "number" }, each.ulp), says);
   };
 
   const quote = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
@@ -202,8 +225,11 @@
     close();
     button.focus();
   });
+  for (const each of document.querySelectorAll(".plots")) each.addEventListener("toggle", () => draw(each));
   form.addEventListener("change", filter);
   form.addEventListener("reset", () => setTimeout(filter));
   form.hidden = false;
-  filter();
+  // A browser may have kept what was chosen before the page was loaded again.
+  if ([...new FormData(form).values()].some(Boolean)) filter();
+  else say(total);
 })();

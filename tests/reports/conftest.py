@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import SmallestCall
 from conformance.reports.result import SubjectRecord
+from tests.reports.browser import CHROMIUM
+from tests.reports.browser import Browser
 
 
 @pytest.fixture
@@ -115,3 +118,12 @@ def make_journal(make_run: Callable[..., Run]) -> Callable[..., Journal]:
         return Journal(**values | changes)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; without one, tests that need it skip."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: install Debian's package chromium")
+    with Browser() as browser:
+        yield browser
