@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import math
 from collections.abc import Callable
@@ -79,6 +80,22 @@ def all_cases() -> list[Case]:
         for test in vars(module).values()
         for case in stated_cases(test) or ()
     ]
+
+
+@cache
+def catalogue_digest() -> str:
+    """SHA-256 over the ids of the whole catalogue, 16 digits: which questions a journal could answer."""
+    ids = sorted(case.id for case in all_cases())
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
+
+
+#: Clauses of streams, threads, graphs, the compiler and a GPU's memory: no other backend can show them.
+_NEED_DEVICE = ("DEVICE-3", "DEVICE-5", "OFFSET-2", "GRAPH-1", "COMPILE-1", "SPEED-1")
+
+
+def needs_device(case: Case) -> bool:
+    """Whether only a GPU can show what a case asks."""
+    return case.clause in _NEED_DEVICE or case.option("needs") == "device"
 
 
 #: Elements of ``x`` above which a case is not quick.

@@ -28,6 +28,7 @@ from conformance.case import parse_case
 from conformance.clause import Level
 from conformance.expectation import expectation
 from conformance.fresh import FreshProcesses
+from conformance.places import defined_calls
 from conformance.reports.result import Result
 from conformance.reports.result import SubjectRecord
 from conformance.scope import why_not_on
@@ -230,7 +231,10 @@ class Session:
 def greet(backend: Backend, subject: Subject, spec: str, *, canaries: bool) -> dict[str, Any]:
     """What the parent needs to know about this worker before the first case."""
     contracts = {name: kernel.contract.declarations() for name, kernel in subject.kernels.items()}
-    record = SubjectRecord(name=subject.name, version=subject.version, spec=spec, contracts=contracts)
+    calls = {name: defined_calls(kernel) for name, kernel in subject.kernels.items()}
+    record = SubjectRecord(
+        name=subject.name, version=subject.version, spec=spec, contracts=contracts, calls=calls
+    )
     results = backend.canaries() if canaries else []
     return {
         "environment": {**asdict(backend.environment()), "case_seconds": backend.case_seconds},

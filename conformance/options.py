@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,12 @@ def option(config: pytest.Config, name: str) -> Any:
 def is_asked_for(config: pytest.Config) -> bool:
     """Whether an option of ours was given."""
     return any(option(config, name) is not None for name, _ in OPTIONS)
+
+
+def selection(config: pytest.Config) -> str:
+    """How cases were chosen, as options of pytest; empty for the whole catalogue."""
+    given = {"-m": config.option.markexpr, "-k": config.option.keyword}
+    return shlex.join(word for name, value in given.items() if value for word in (name, value))
 
 
 def results_folder(config: pytest.Config) -> Path:

@@ -22,6 +22,7 @@ from conformance.options import is_asked_for
 from conformance.options import option
 from conformance.options import register
 from conformance.options import results_folder
+from conformance.options import selection
 
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _resume(config: pytest.Config, state: State) -> State:
 
     folder = results_folder(config)
     for target, session in state.sessions.items():
-        journal = find_unfinished(folder, session.header(config.rootpath))
+        journal = find_unfinished(folder, session.header(config.rootpath, selection(config)))
         if journal is not None:
             state.resumed[target] = journal
     if not state.resumed:
@@ -347,7 +348,7 @@ class _Controller:
 
         state = _state(self.config)
         if target not in state.recorders:
-            header = state.sessions[target].header(self.config.rootpath)
+            header = state.sessions[target].header(self.config.rootpath, selection(self.config))
             resumed = state.resumed.get(target)
             state.recorders[target] = Recorder(results_folder(self.config), header, resumed)
         return state.recorders[target]

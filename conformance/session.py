@@ -20,6 +20,7 @@ from typing import Any
 from conformance.backends.protocol import CanaryResult
 from conformance.backends.protocol import toolchain_reason
 from conformance.case import Case
+from conformance.catalogue import catalogue_digest
 from conformance.execution import blank_result
 from conformance.reports.result import Result
 from conformance.reports.result import Run
@@ -152,8 +153,8 @@ class Session:
         """Time limit of one case."""
         return self._seconds or float(self.environment["case_seconds"])
 
-    def header(self, directory: Path) -> Run:
-        """The journal's first line."""
+    def header(self, directory: Path, selection: str = "") -> Run:
+        """The journal's first line; `selection` says how cases were chosen."""
         commit, dirty = git_state(directory)
         known = {name: self.environment[name] for name in _RECORDED}
         return Run(
@@ -164,6 +165,8 @@ class Session:
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             corrections=tuple(self.environment["corrections"]),
             canaries={each.name: each.detail for each in self.canaries if not each.passed},
+            catalogue=catalogue_digest(),
+            selection=selection,
             **known,
         )
 

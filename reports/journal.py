@@ -3,6 +3,9 @@
 A file holds one run header, then a line for each result, then one end line. Each line is handed to the
 operating system before the next case starts, so ``kill -9`` costs at most the line that was being written.
 A last line without a newline is *cut*: it is not read, and resuming removes it.
+
+A merged journal holds several of these one after the other, a *part* for each machine; each end line says how
+many follow.
 """
 
 from __future__ import annotations
@@ -12,36 +15,39 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from dataclasses import fields
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from conformance.reports.result import EVIDENCE
-from conformance.reports.result import SCHEMA_VERSION
-from conformance.reports.result import VERDICTS
+from conformance.reports.lines import JournalError
+from conformance.reports.lines import Line
+from conformance.reports.lines import parse_line
+from conformance.reports.lines import write_line
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 
 
-class JournalError(Exception):
-    """A journal that cannot be read; the message is one sentence with the file and the line."""
+__all__ = ["Journal", "JournalError", "JournalWriter", "read_journal", "read_journals"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Journal:
-    """What one file says."""
+    """What one run says."""
 
     path: Path
     run: Run
     #: One for each (case, subject), in the order of the file; a later line replaces an earlier one.
     results: tuple[Result, ...]
-    #: The end line is there and counts the results that the file has.
+    #: The end line is there and counts the results that the file has, and every line follows the one before.
     complete: bool
     #: Why it is not complete, without the file's name; empty where it is.
     problem: str = ""
+    #: Whether its lines are chained; those of versions before 0.2 are not.
+    sealed: bool = True
+    #: Results that a later line replaced.
+    replaced: tuple[Result, ...] = ()
 
 
 class JournalWriter:
@@ -54,6 +60,7 @@ class JournalWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("xb")
         self._results = 0
+        self._chain: str | None = ""
         self._write_line(run.to_json())
 
     @classmethod
@@ -72,6 +79,7 @@ class JournalWriter:
             file.truncate(sum(len(line) + 1 for line in lines))
         writer._file = path.open("ab")
         writer._results = len(lines) - 1
+        writer._chain = parse_line(path, len(lines), lines[-1]).chain or None
         return writer
 
     def write(self, result: Result) -> None:
@@ -79,12 +87,21 @@ class JournalWriter:
         self._write_line(result.to_json())
         self._results += 1
 
-    def close(self, *, complete: bool = True) -> None:
+    def begin(self, run: Run, *, more: int, problem: str = "") -> None:
+        """End the part that is being written, and begin another one.
+
+        `more` parts follow the one that ends; `problem` says why that one is not whole.
+        """
+        self._end(more, problem)
+        self._results, self._chain = 0, ""
+        self._write_line(run.to_json())
+
+    def close(self, *, complete: bool = True, problem: str = "") -> None:
         """Close the file, with an end line unless the run was broken off; a second call does nothing."""
         if self._file.closed:
             return
         if complete:
-            self._write_line({"kind": "end", "results": self._results})
+            self._end(0, problem)
         self._file.close()
 
     def __enter__(self) -> JournalWriter:
@@ -95,34 +112,33 @@ class JournalWriter:
     ) -> None:
         self.close(complete=kind is None)
 
+    def _end(self, more: int, problem: str) -> None:
+        said = {"more": more} if more else {}
+        told = {"problem": problem} if problem else {}
+        self._write_line({"kind": "end", "results": self._results, **said, **told})
+
     def _write_line(self, record: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+        line, self._chain = write_line(record, self._chain)
+        self._file.write(line)
         self._file.flush()
 
 
 def read_journal(path: Path) -> Journal:
-    """Read one journal; of a killed run, the whole lines.
+    """Read the journal of one run; of a killed run, the whole lines.
 
     Raises :class:`JournalError` for a file that cannot be read, is empty, lacks its header, was written by
-    a newer version, or has a line that is not a journal's.
+    a newer version, has a line that is not a journal's, or holds several runs.
     """
-    data = _read_bytes(path)
-    lines = data.split(b"\n")
-    cut = lines.pop()
-    records = [_parse(path, number, line) for number, line in enumerate(lines, 1)]
-    if not records:
-        raise JournalError(f"{path}, line 1: the run header is cut, so nothing is known about this run")
-    run = _read_header(path, records[0])
-    end = records.pop() if records[-1]["kind"] == "end" else None
-    results = [_read_result(path, number, record, run) for number, record in enumerate(records[1:], 2)]
-    latest = {(result.case, result.subject): result for result in results}
-    problem = _find_problem(end, len(results), len(lines) + 1 if cut else None)
-    return Journal(path=path, run=run, results=tuple(latest.values()), complete=not problem, problem=problem)
+    first, *others = _read_file(path)
+    if others:
+        raise JournalError(f"{path} holds {len(others) + 1} runs, where the journal of one run is asked for")
+    return first
 
 
-def read_journals(paths: Iterable[Path]) -> tuple[Journal, ...]:
-    """Read files, and every ``*.jsonl`` of folders, each once.
+def read_journals(paths: Iterable[Path], *, salvage: bool = False) -> tuple[Journal, ...]:
+    """Read files, and every ``*.jsonl`` of folders, each once; a merged file gives a journal for each part.
 
+    With `salvage`, lines that cannot be read are left out and named in the journal's problem.
     Raises :class:`JournalError` if there is none, or one cannot be read.
     """
     given = tuple(paths)
@@ -130,7 +146,7 @@ def read_journals(paths: Iterable[Path]) -> tuple[Journal, ...]:
     if not found:
         names = ", ".join(map(str, given)) or "no path"
         raise JournalError(f"no journal (*.jsonl) was found in {names}")
-    return tuple(map(read_journal, found))
+    return tuple(journal for file in found for journal in _read_file(file, salvage=salvage))
 
 
 def _list_files(path: Path) -> Sequence[Path]:
@@ -147,80 +163,107 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
-def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        record = json.loads(line, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise JournalError(f"{path}, line {number} is not JSON: {error}") from error
-    if not isinstance(record, dict) or record.get("kind") not in ("run", "result", "end"):
-        raise JournalError(f"{path}, line {number} is not a journal line: its kind is not run, result or end")
-    return record
+@dataclass
+class _Part:
+    """A run while its lines are read."""
+
+    header: Line
+    run: Run
+    results: list[Result] = field(default_factory=list)
+    end: Mapping[str, Any] | None = None
+    chain: str = ""
+    problems: list[str] = field(default_factory=list)
+    #: Numbers of the lines that do not follow the line before them.
+    loose: list[int] = field(default_factory=list)
+
+    def link(self, line: Line) -> None:
+        """Check a line's place in the chain; what follows is checked against what it states."""
+        if (self.header.chain or line.chain) and not line.follows(self.chain):
+            self.loose.append(line.number)
+        self.chain = line.chain
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
+def _read_file(path: Path, *, salvage: bool = False) -> list[Journal]:
+    *lines, cut = _read_bytes(path).split(b"\n")
+    parts: list[_Part] = []
+    if not lines:
+        raise JournalError(f"{path}, line 1: the run header is cut, so nothing is known about this run")
+    for number, data in enumerate(lines, 1):
+        try:
+            _take(path, parts, parse_line(path, number, data))
+        except JournalError as error:
+            if not salvage or not parts:
+                raise
+            parts[-1].problems.append(str(error).removeprefix(f"{path}, "))
+    if cut:
+        parts[-1].problems.append(f"line {len(lines) + 1} is cut: the run was killed while writing it")
+    return [_finish(path, part, len(parts) - at) for at, part in enumerate(parts, 1)]
 
 
-def _read_header(path: Path, record: Mapping[str, Any]) -> Run:
-    if record["kind"] != "run":
-        raise JournalError(f"{path}, line 1 is of kind {record['kind']}; a journal starts with a run header")
-    schema = record.get("schema")
-    if not isinstance(schema, int) or schema < 1:
-        raise JournalError(f"{path}, line 1 has the schema version {schema!r}, which is not a version")
-    if schema > SCHEMA_VERSION:
+def _take(path: Path, parts: list[_Part], line: Line) -> None:
+    """Give a line to the part that it belongs to."""
+    where = f"{path}, line {line.number} is of kind {line.kind}"
+    if not parts and line.kind != "run":
+        raise JournalError(f"{where}; a journal starts with a run header")
+    ended = not parts or parts[-1].end is not None
+    if ended != (line.kind == "run"):
         raise JournalError(
-            f"{path}, line 1 has the schema version {schema}; this version reads up to {SCHEMA_VERSION}"
+            f"{where}, where only {'another run may start' if ended else 'a result may stand'}"
         )
-    with _explain_malformed(path, 1):
-        run = Run.from_json(record)
-        _check_strings(run)
-    _check_choice(path, 1, "evidence", run.evidence, EVIDENCE)
-    return run
+    if line.kind == "run":
+        parts.append(_Part(line, Run.from_json(line.record)))
+    part = parts[-1]
+    part.link(line)
+    if line.kind == "result":
+        part.results.append(_read_result(path, line, part.run))
+    elif line.kind == "end":
+        part.end = line.record
 
 
-def _read_result(path: Path, number: int, record: Mapping[str, Any], run: Run) -> Result:
-    if record["kind"] != "result":
+def _read_result(path: Path, line: Line, run: Run) -> Result:
+    result, known = Result.from_json(line.record), [subject.name for subject in run.subjects]
+    if result.subject not in known:
         raise JournalError(
-            f"{path}, line {number} is of kind {record['kind']}, where only a result may stand"
+            f"{path}, line {line.number} is misshapen: subject is {result.subject!r}; it must be one of "
+            f"{', '.join(known)}"
         )
-    with _explain_malformed(path, number):
-        result = Result.from_json(record)
-        _check_strings(result)
-    _check_choice(path, number, "verdict", result.verdict, VERDICTS)
-    _check_choice(path, number, "evidence", result.evidence, EVIDENCE)
-    _check_choice(path, number, "subject", result.subject, [subject.name for subject in run.subjects])
     return result
 
 
-@contextmanager
-def _explain_malformed(path: Path, number: int) -> Iterator[None]:
-    """Turn what ``from_json`` raises for absent or mistyped fields into a :class:`JournalError`."""
-    try:
-        yield
-    except KeyError as error:
-        raise JournalError(f"{path}, line {number} lacks the field {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise JournalError(f"{path}, line {number} has absent or mistyped fields: {error}") from error
+def _finish(path: Path, part: _Part, more: int) -> Journal:
+    latest: dict[tuple[str, str], Result] = {}
+    replaced = []
+    for result in part.results:
+        key = (result.case, result.subject)
+        if key in latest:
+            replaced.append(latest[key])
+        latest[key] = result
+    problem = "; ".join(_find_problems(part, more))
+    return Journal(
+        path=path,
+        run=part.run,
+        results=tuple(latest.values()),
+        complete=not problem,
+        problem=problem,
+        sealed=bool(part.header.chain),
+        replaced=tuple(replaced),
+    )
 
 
-def _check_strings(record: Run | Result) -> None:
-    for each in fields(record):
-        if each.type == "str" and not isinstance(getattr(record, each.name), str):
-            raise TypeError(f"{each.name} is not a string")
-
-
-def _check_choice(path: Path, number: int, field: str, value: str, known: Iterable[str]) -> None:
-    if value not in tuple(known):
-        raise JournalError(
-            f"{path}, line {number} has the unknown {field} {value!r}; known: {', '.join(known)}"
-        )
-
-
-def _find_problem(end: Mapping[str, Any] | None, results: int, cut: int | None) -> str:
-    if cut is not None:
-        return f"line {cut} is cut: the run was killed while writing it"
-    if end is None:
-        return "there is no end line: the run was stopped before its end, was killed, or is still going"
-    if end.get("results") != results:
-        return f"the end line counts {end.get('results')} results, the file has {results}"
-    return ""
+def _find_problems(part: _Part, more: int) -> Iterator[str]:
+    """Everything that keeps a part from being whole, worst first."""
+    yield from part.problems
+    if part.loose:
+        numbers = ", ".join(map(str, part.loose[:3])) + (" …" if len(part.loose) > 3 else "")
+        what = f"line {numbers} does" if len(part.loose) == 1 else f"lines {numbers} do"
+        yield f"{what} not follow what stands before: a line was changed, moved or lost after it was written"
+    if part.end is None:
+        if not part.problems:
+            yield "there is no end line: the run was stopped before its end, was killed, or is still going"
+        return
+    if part.end["results"] != len(part.results):
+        yield f"the end line counts {part.end['results']} results, the file has {len(part.results)}"
+    if part.end.get("more", 0) != more:
+        yield f"the end line counts {part.end.get('more', 0)} runs that follow, the file has {more}"
+    if part.end.get("problem"):
+        yield str(part.end["problem"])

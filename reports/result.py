@@ -208,6 +208,14 @@ class SubjectRecord:
     spec: str
     #: Operation to the declarations that differ from the contract's defaults.
     contracts: Mapping[str, Mapping[str, Any]]
+    #: Operation to what it offers, ``call``, ``call_in_place`` and ``stats``, and where each is defined:
+    #: ``my_kernels.py:24``, empty where Python cannot tell.
+    calls: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> SubjectRecord:
+        """Make a record, without the fields that a newer version has added."""
+        return cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +241,10 @@ class Run:
     corrections: tuple[str, ...] = ()
     #: Canaries that failed: name to what went wrong.
     canaries: Mapping[str, str] = field(default_factory=dict)
+    #: Digest of the ids of the suite's whole catalogue; empty in journals before 0.2.
+    catalogue: str = ""
+    #: How cases were chosen, ``-m quick``; empty for the whole catalogue.
+    selection: str = ""
     schema: int = SCHEMA_VERSION
 
     def to_json(self) -> dict[str, Any]:
@@ -243,7 +255,7 @@ class Run:
     def from_json(cls, record: Mapping[str, Any]) -> Run:
         """Invert :meth:`to_json`."""
         values = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
-        values["subjects"] = tuple(SubjectRecord(**each) for each in record["subjects"])
+        values["subjects"] = tuple(map(SubjectRecord.from_json, record["subjects"]))
         values["corrections"] = tuple(record.get("corrections", ()))
         return cls(**values)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from conformance.commands import diff
+from conformance.commands import gate
 from conformance.commands import listing
+from conformance.commands import merge
 from conformance.commands import report
 from conformance.commands import selftest
 from conformance.commands import show
@@ -12,4 +15,4 @@ from conformance.commands import subjects
 __all__ = ["COMMANDS"]
 
 #: In the order of the help.
-COMMANDS = (listing, show, subjects, report, selftest)
+COMMANDS = (listing, show, subjects, report, merge, diff, gate, selftest)

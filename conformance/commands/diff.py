@@ -1,0 +1,34 @@
+"""``conformance diff``: what changed between two sets of journals."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.reports.diff import find_changes
+from conformance.reports.diff import is_worse
+from conformance.reports.diff import write_changes
+from conformance.reports.journal import read_journals
+
+
+if TYPE_CHECKING:
+    from conformance.commands.usage import Subparsers
+
+
+def add(commands: Subparsers) -> None:
+    """State the arguments."""
+    parser = commands.add_parser("diff", help="what changed from A to B; exit code 1 if anything is worse")
+    parser.add_argument("before", type=Path, metavar="A", help="journal or folder of before")
+    parser.add_argument("after", type=Path, metavar="B", help="journal or folder of now")
+    parser.add_argument(
+        "--limit", type=int, default=5, metavar="N", help="cases told of each kind of change (default: 5)"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the changes, those for the worse first."""
+    changes = find_changes(read_journals([options.before]), read_journals([options.after]))
+    print("\n".join(write_changes(changes, options.limit)))
+    return 1 if is_worse(changes) else 0

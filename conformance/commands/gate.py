@@ -1,0 +1,86 @@
+"""``conformance gate``: may this be merged?"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+from datetime import timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.asked import ask
+from conformance.clause import CLAUSES
+from conformance.commands.usage import UsageError
+from conformance.reports.coverage import Requirement
+from conformance.reports.gate import Policy
+from conformance.reports.gate import decide
+from conformance.reports.gate import write_outcome
+from conformance.reports.journal import read_journals
+from conformance.reports.waivers import WaiverError
+from conformance.reports.waivers import read_waivers
+
+
+if TYPE_CHECKING:
+    from conformance.commands.usage import Subparsers
+
+
+def add(commands: Subparsers) -> None:
+    """State the arguments."""
+    parser = commands.add_parser(
+        "gate", help="may this be merged? exit code 0 open, 1 closed, 2 not proven or usage error"
+    )
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="demand the cases of `-m quick` (default: demand the whole catalogue)",
+    )
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="CLAUSE",
+        help="a clause that need not be proven here, such as DEVICE-1 on a host with one GPU",
+    )
+    parser.add_argument(
+        "--require",
+        action="append",
+        default=[],
+        metavar="EVIDENCE[:ARCHITECTURE]",
+        help="evidence that every subject must have: device, emulated:gfx942, interpreter",
+    )
+    parser.add_argument(
+        "--subject", action="append", default=[], metavar="NAME", help="a subject that must have been judged"
+    )
+    parser.add_argument("--commit", default="", help="the commit that the journals must be from")
+    parser.add_argument("--baseline", type=Path, metavar="B", help="journal or folder; nothing may be worse")
+    parser.add_argument("--waivers", type=Path, metavar="FILE", help="TOML file of accepted failures")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the answer and every reason for it."""
+    strange = [clause for clause in options.without if clause not in CLAUSES]
+    if strange:
+        raise UsageError(f"there is no clause {strange[0]!r}; `conformance list --clauses` names them")
+    asked = ask(quick=options.quick, without=options.without)
+    # Damaged lines are told with all else that is wrong.
+    outcome = decide(read_journals(options.results, salvage=True), asked, _policy(options))
+    print(write_outcome(outcome, asked))
+    return outcome.code
+
+
+def _policy(options: argparse.Namespace) -> Policy:
+    try:
+        return Policy(
+            today=datetime.now(timezone.utc).date(),
+            requirements=tuple(map(Requirement.parse, options.require)),
+            waivers=read_waivers(options.waivers) if options.waivers else (),
+            baseline=read_journals([options.baseline]) if options.baseline else None,
+            subjects=tuple(options.subject),
+            commit=options.commit,
+        )
+    except (ValueError, WaiverError) as error:
+        raise UsageError(str(error)) from error

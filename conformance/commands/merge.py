@@ -1,0 +1,53 @@
+"""``conformance merge``: journals of many machines, GPUs and jobs, as one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.commands.usage import UsageError
+from conformance.reports.journal import read_journals
+from conformance.reports.merge import MergeError
+from conformance.reports.merge import merge_journals
+from conformance.reports.merge import write_merged
+
+
+if TYPE_CHECKING:
+    from conformance.commands.usage import Subparsers
+
+
+def add(commands: Subparsers) -> None:
+    """State the arguments."""
+    parser = commands.add_parser("merge", help="journals of many machines, GPUs and jobs, as one")
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, help="file to write; it must not exist")
+    parser.add_argument(
+        "--salvage",
+        action="store_true",
+        help="take the whole lines of damaged and unfinished journals (default: refuse them)",
+    )
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merge journals and say what became of them."""
+    journals = read_journals(options.results, salvage=options.salvage)
+    try:
+        parts = merge_journals(journals, salvage=options.salvage)
+        write_merged(options.output, parts)
+    except MergeError as error:
+        raise UsageError(str(error)) from error
+    except FileExistsError as error:
+        raise UsageError(f"{options.output} exists; name a file that does not") from error
+    except OSError as error:
+        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    for part in parts:
+        subjects = ", ".join(subject.name for subject in part.run.subjects)
+        print(f"{subjects} on {part.run.device}, {part.run.backend}: {len(part.results)} results")
+        if part.problem:
+            print(f"  not whole: {part.problem}")
+    print(f"{len(journals)} journals in {options.output}")
+    return 0

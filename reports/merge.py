@@ -1,0 +1,164 @@
+"""Journals of many machines, GPUs, workers and jobs, as one.
+
+Merged are runs of one suite that judged the same subjects. A merged journal has a part for each kind of
+machine; runs of one kind, as the shards of a CI matrix are, become one part. Nothing is averaged: where two
+runs have one case they must agree, and the one with the larger error is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from conformance.reports.journal import Journal
+from conformance.reports.journal import JournalWriter
+from conformance.reports.matrix import standing
+from conformance.reports.result import Result
+from conformance.reports.result import Run
+from conformance.reports.result import SubjectRecord
+from conformance.reports.wording import list_some
+from conformance.reports.wording import write_commit
+from conformance.reports.wording import write_declarations
+
+
+class MergeError(Exception):
+    """Journals that do not belong together; the message is one sentence."""
+
+
+def merge_journals(journals: Sequence[Journal], *, salvage: bool = False) -> tuple[Journal, ...]:
+    """One journal for each kind of machine, with every result of `journals`.
+
+    A journal that is not whole is refused, unless `salvage` is given; its part then stays incomplete.
+    Raises :class:`MergeError` for different suites, for one subject in two versionsXX
+    """
+    if not salvage:
+        _refuse_incomplete(journals)
+    _check_suites(journals)
+    _check_subjects(journals)
+    parts: list[list[Journal]] = []
+    for journal in journals:
+        same = [part for part in parts if _kind(part[0].run) == _kind(journal.run)]
+        same[0].append(journal) if same else parts.append([journal])
+    return tuple(map(_join, parts))
+
+
+def write_merged(path: Path, parts: Sequence[Journal]) -> None:
+    """Write parts into a new file. Raises :class:`FileExistsError` if `path` exists."""
+    writer, last = JournalWriter(path, parts[0].run), len(parts) - 1
+    for at, part in enumerate(parts):
+        for result in part.results:
+            writer.write(result)
+        if at < last:
+            writer.begin(parts[at + 1].run, more=last - at, problem=part.problem)
+    writer.close(problem=parts[last].problem)
+
+
+def _kind(run: Run) -> Run:
+    """What runs on machines of one kind share; the chosen cases may differ."""
+    return replace(run, started="", selection="")
+
+
+def _refuse_incomplete(journals: Iterable[Journal]) -> None:
+    for journal in journals:
+        if not journal.complete:
+            raise MergeError(f"{journal.path} is not whole: {journal.problem}; --salvage takes what is whole")
+
+
+def _check_suites(journals: Sequence[Journal]) -> None:
+    first = journals[0]
+    for other in journals[1:]:
+        for name, words in (("suite_version", "suite versions"), ("catalogue", "catalogues")):
+            one, two = getattr(first.run, name), getattr(other.run, name)
+            if one != two:
+                where = f"{first.path} and {other.path} are of different {words}"
+                raise MergeError(f"{where}: {one or 'none'} and {two or 'none'}")
+
+
+def _check_subjects(journals: Sequence[Journal]) -> None:
+    """A subject is the same wherever it was judged."""
+    seen: dict[str, tuple[Journal, SubjectRecord]] = {}
+    for journal in journals:
+        for subject in journal.run.subjects:
+            first, known = seen.setdefault(subject.name, (journal, subject))
+            where = f"{first.path} and {journal.path} judged different {{}} of {subject.name}: {{}} and {{}}"
+            if known.version != subject.version:
+                raise MergeError(where.format("versions", known.version, subject.version))
+            commits = [write_commit(each.run) or "none" for each in (first, journal)]
+            if (first.run.commit, first.run.dirty) != (journal.run.commit, journal.run.dirty):
+                raise MergeError(where.format("commits", *commits))
+            if (known.contracts, _offers(known)) != (subject.contracts, _offers(subject)):
+                raise MergeError(where.format("contracts", *map(_contract, _differing(known, subject))))
+
+
+def _offers(subject: SubjectRecord) -> dict[str, set[str]]:
+    return {operation: set(calls) for operation, calls in subject.calls.items()}
+
+
+def _differing(one: SubjectRecord, two: SubjectRecord) -> tuple[tuple[SubjectRecord, str], ...]:
+    """Both records, with the first operation on which they differ."""
+    operations = sorted({*one.contracts, *two.contracts})
+    found = next(
+        (each for each in operations if one.contracts.get(each) != two.contracts.get(each)), operations[0]
+    )
+    return (one, found), (two, found)
+
+
+def _contract(which: tuple[SubjectRecord, str]) -> str:
+    subject, operation = which
+    if operation not in subject.contracts:
+        return f"no {operation}"
+    offers = sorted(set(subject.calls.get(operation, {})) - {"call"})
+    offered = f" with {', '.join(offers)}" if offers else ""
+    return f"{operation} ({write_declarations(subject.contracts[operation])}){offered}"
+
+
+def _join(journals: Sequence[Journal]) -> Journal:
+    """Journals of one kind of machine as one."""
+    kept: dict[tuple[str, str], tuple[Journal, Result]] = {}
+    for journal in journals:
+        # What a later line of the same file replaced must agree with it as well.
+        for result in (*journal.replaced, *journal.results):
+            first, known = kept.setdefault((result.case, result.subject), (journal, result))
+            if known is not result:
+                _check_agreement(first, known, journal, result)
+                kept[result.case, result.subject] = (first, _better_known(known, result))
+    runs = [journal.run for journal in journals]
+    selections = dict.fromkeys(run.selection for run in runs)
+    problems = [f"{journal.path.name}: {journal.problem}" for journal in journals if journal.problem]
+    return Journal(
+        path=journals[0].path,
+        run=replace(
+            runs[0],
+            started=min(run.started for run in runs),
+            selection="" if "" in selections else list_some(list(selections)),
+        ),
+        results=tuple(result for _, result in kept.values()),
+        complete=not problems,
+        problem="; ".join(problems),
+        sealed=all(journal.sealed for journal in journals),
+    )
+
+
+def _check_agreement(one: Journal, known: Result, two: Journal, result: Result) -> None:
+    """Two runs of one case say the same; what was only measured, or not run, contradicts nothing."""
+    if {standing(known), standing(result)} & {"measured", "not-run"}:
+        return
+    for name, words in (("verdict", "verdicts"), ("broken", "broken clauses"), ("inputs", "inputs")):
+        first, second = getattr(known, name), getattr(result, name)
+        if first != second and ((first and second) or name != "inputs"):
+            files = f"{one.path} gives" if one.path == two.path else f"{one.path} and {two.path} give"
+            raise MergeError(
+                f"{files} {result.case} of {result.subject} different {words}: "
+                f"{first[:16] or 'none'} and {second[:16] or 'none'}"
+            )
+
+
+def _better_known(one: Result, two: Result) -> Result:
+    """Of two results that agree the one that says more: run before not run, then the larger error."""
+    if "not-run" in (standing(one), standing(two)):
+        return two if standing(one) == "not-run" else one
+    fractions = [-1.0 if (worst := each.worst) is None else worst.fraction or 0.0 for each in (one, two)]
+    # Not `<`: a NaN is worse than any number.
+    return one if fractions[0] >= fractions[1] or fractions[0] != fractions[0] else two
