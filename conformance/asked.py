@@ -9,13 +9,13 @@ from typing import Any
 from conformance.case import Case
 from conformance.catalogue import all_cases
 from conformance.catalogue import catalogue_digest
-from conformance.catalogue import needs_device
 from conformance.catalogue import quick_ids
 from conformance.clause import CLAUSES
 from conformance.expectation import expectation
 from conformance.reports.audit import Asked
 from conformance.reports.audit import Expected
 from conformance.reports.result import SubjectRecord
+from conformance.scope import provable_on
 from conformance.session import suite_version
 from conformance.subject import Contract
 from conformance.subject import Kernel
@@ -30,7 +30,7 @@ def ask(*, quick: bool = False, without: Collection[str] = ()) -> Asked:
         catalogue=catalogue_digest(),
         known=frozenset(cases),
         demanded=frozenset(id for id in chosen if cases[id].clause not in without),
-        need_device=frozenset(id for id, case in cases.items() if needs_device(case)),
+        provable={id: provable_on(case) for id, case in cases.items()},
         expects=_expectations(cases),
         statements={clause.id: clause.statement for clause in CLAUSES.values()},
     )

@@ -67,6 +67,8 @@ class Case:
     sharing: str = ""
     #: Parameters of the procedure.
     options: Pairs = ()
+    #: Which draw of the inputs: the catalogue's own, or another by any name.
+    draw: str = ""
     #: Overrides the clause's level.
     level_override: Level | None = None
     #: Public reports of the fault that this case looks for; not part of the identity.
@@ -152,6 +154,7 @@ _LABELS: Mapping[str, str] = {
     "wanted": "wants",
     "sharing": "sharing",
     "options": "with",
+    "draw": "draw",
     "level_override": "level",
 }
 _FIELDS: Mapping[str, str] = {label: name for name, label in _LABELS.items()}

@@ -89,15 +89,6 @@ def catalogue_digest() -> str:
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
 
 
-#: Clauses of streams, threads, graphs, the compiler and a GPU's memory: no other backend can show them.
-_NEED_DEVICE = ("DEVICE-3", "DEVICE-5", "OFFSET-2", "GRAPH-1", "COMPILE-1", "SPEED-1")
-
-
-def needs_device(case: Case) -> bool:
-    """Whether only a GPU can show what a case asks."""
-    return case.clause in _NEED_DEVICE or case.option("needs") == "device"
-
-
 #: Elements of ``x`` above which a case is not quick.
 _QUICK_ELEMENTS = 8192
 

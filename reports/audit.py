@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from dataclasses import field
 
 from conformance.reports.journal import Journal
+from conformance.reports.matrix import proves
 from conformance.reports.result import Result
 from conformance.reports.result import SubjectRecord
 from conformance.reports.wording import count
@@ -45,8 +46,8 @@ class Asked:
     known: Collection[str]
     #: Ids that must have been judged.
     demanded: Collection[str]
-    #: Ids that only a GPU can show.
-    need_device: Collection[str] = ()
+    #: Id to the backends that can prove the case at all.
+    provable: Mapping[str, Collection[str]]
     #: Subject and case to what is asked; :class:`ValueError` for declarations that are no contract.
     expects: Callable[[SubjectRecord, str], Expected]
     #: Clause to its sentence.
@@ -101,6 +102,8 @@ def _find_contradictions(journal: Journal, asked: Asked) -> list[str]:
             except ValueError as error:
                 return [f"the declarations of {result.subject} are no contract: {error}"]
             wrong = find_contradiction(result, expected, journal.run.evidence)
+            if not wrong and proves(result) and journal.run.backend not in asked.provable[result.case]:
+                wrong = f"backend {journal.run.backend} cannot prove it"
             if wrong:
                 found.append(f"{result.case} {{}}: {wrong}")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -64,17 +63,14 @@ def find_gaps(
     for subject in subjects:
         columns = [column for column in matrix.columns if column.subject == subject.name]
         questions = _Questions(matrix, subject, asked)
-        on_gpu = any(column.evidence == "device" for column in columns)
-        excused = () if on_gpu else asked.need_device
-        yield from questions.unanswered(columns, excused, f"{subject.name}: {{}} could not be judged")
+        yield from questions.unanswered(columns, f"{subject.name}: {{}} could not be judged")
         for required in requirements:
             able = [column for column in columns if required.accepts(column)]
             if not able:
                 yield f"{subject.name}: --require {required}, and no run of it has that evidence"
                 continue
-            excused = () if required.evidence == "device" else asked.need_device
             lacks = f"{subject.name}: --require {required}, and {{}} of it could not be judged"
-            yield from questions.unanswered(able, excused, lacks, required)
+            yield from questions.unanswered(able, lacks, required)
 
 
 def _missing(column: Column, results: Sequence[Result], asked: Asked) -> Iterator[str]:
@@ -99,18 +95,19 @@ class _Questions:
 
     def unanswered(
         self,
-        columns: Iterable[Column],
-        excused: Collection[str],
+        columns: Sequence[Column],
         says: str,
         required: Requirement | None = None,
     ) -> Iterator[str]:
-        """One sentence on the demanded cases that none of `columns` answers."""
+        """One sentence on the demanded cases that none of `columns` answers, and that one of them could."""
         found = (each for column in columns for each in self.matrix.column(column))
         results = [each for each in found if each.case in self.asked.known]
         answered = {
             each.case for each in results if not self._is_open(each) and self._is_strong(each, required)
         }
-        over = set(self.asked.demanded) - answered - set(excused)
+        backends = {column.backend for column in columns}
+        could = {case for case, able in self.asked.provable.items() if not backends.isdisjoint(able)}
+        over = set(self.asked.demanded) & could - answered
         left = list({each.case: each for each in results if each.case in over}.values())
         if left:
             clauses = list_some(sorted({each.clause for each in left}))

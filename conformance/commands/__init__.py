@@ -10,9 +10,10 @@ from conformance.commands import report
 from conformance.commands import selftest
 from conformance.commands import show
 from conformance.commands import subjects
+from conformance.commands import verify
 
 
 __all__ = ["COMMANDS"]
 
 #: In the order of the help.
-COMMANDS = (listing, show, subjects, report, merge, diff, gate, selftest)
+COMMANDS = (listing, show, subjects, report, merge, diff, gate, verify, selftest)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from datetime import timezone
 from pathlib import Path
@@ -11,13 +14,18 @@ from typing import TYPE_CHECKING
 from conformance.asked import ask
 from conformance.clause import CLAUSES
 from conformance.commands.usage import UsageError
+from conformance.commands.verify import write_verification
 from conformance.reports.coverage import Requirement
 from conformance.reports.gate import Policy
 from conformance.reports.gate import decide
 from conformance.reports.gate import write_outcome
+from conformance.reports.journal import Journal
 from conformance.reports.journal import read_journals
 from conformance.reports.waivers import WaiverError
 from conformance.reports.waivers import read_waivers
+from conformance.verification import Sample
+from conformance.verification import Verification
+from conformance.verification import verify
 
 
 if TYPE_CHECKING:
@@ -57,6 +65,13 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("--commit", default="", help="the commit that the journals must be from")
     parser.add_argument("--baseline", type=Path, metavar="B", help="journal or folder; nothing may be worse")
     parser.add_argument("--waivers", type=Path, metavar="FILE", help="TOML file of accepted failures")
+    parser.add_argument(
+        "--verify",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run N cases of each subject again, and N with inputs that no subject can know (default: 0)",
+    )
     parser.set_defaults(command=run)
 
 
@@ -67,9 +82,23 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"there is no clause {strange[0]!r}; `conformance list --clauses` names them")
     asked = ask(quick=options.quick, without=options.without)
     # Damaged lines are told with all else that is wrong.
-    outcome = decide(read_journals(options.results, salvage=True), asked, _policy(options))
+    journals = read_journals(options.results, salvage=True)
+    policy = _policy(options)
+    if options.verify > 0:
+        found = _verify(journals, Sample(options.verify, secrets.randbits(31)))
+        policy = replace(policy, contradicted=tuple(found.contradicted), broken=tuple(found.broken))
+    outcome = decide(journals, asked, policy)
     print(write_outcome(outcome, asked))
     return outcome.code
+
+
+def _verify(journals: Sequence[Journal], sample: Sample) -> Verification:
+    """Run a sample again; the seed is told, so that anyone can repeat it."""
+    found = Verification()
+    for journal in journals:
+        verify(journal, found, repeat=sample, fresh=sample)
+    print(f"{write_verification(found, sample.seed)}\n")
+    return found
 
 
 def _policy(options: argparse.Namespace) -> Policy:

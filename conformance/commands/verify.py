@@ -1,0 +1,72 @@
+"""``conformance verify``: a second party runs some of a journal's cases again."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.commands.usage import UsageError
+from conformance.reports.journal import read_journals
+from conformance.reports.wording import count
+from conformance.verification import Sample
+from conformance.verification import Verification
+from conformance.verification import verify
+
+
+if TYPE_CHECKING:
+    from conformance.commands.usage import Subparsers
+
+
+def add(commands: Subparsers) -> None:
+    """State the arguments."""
+    parser = commands.add_parser(
+        "verify", help="run some cases of a journal again: same inputs, same verdict? exit code 1 if not"
+    )
+    parser.add_argument("journal", type=Path, metavar="JOURNAL", help="journal, or folder with journals")
+    parser.add_argument(
+        "--sample", type=int, default=40, metavar="N", help="cases of each subject (default: 40; 0 for all)"
+    )
+    parser.add_argument(
+        "--fresh-inputs",
+        action="store_true",
+        help="judge the cases with other inputs too, which no subject can know",
+    )
+    parser.add_argument("--seed", type=int, metavar="S", help="repeat a choice (default: another every time)")
+    parser.add_argument("--backend", default="", help="where to run them (default: that of the journal)")
+    parser.add_argument(
+        "--subject", default="", help="what to judge, if it is found elsewhere here (default: as the journal)"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a sample again and tell what differs."""
+    seed = options.seed if options.seed is not None else secrets.randbits(31)
+    if options.sample < 0 or seed < 0:
+        raise UsageError("--sample and --seed are whole numbers from 0")
+    sample = Sample(options.sample or None, seed)
+    found = Verification()
+    for journal in read_journals([options.journal]):
+        verify(
+            journal,
+            found,
+            repeat=sample,
+            fresh=sample if options.fresh_inputs else None,
+            backend=options.backend,
+            spec=options.subject,
+        )
+    print(write_verification(found, seed))
+    if not found.repeated:
+        raise UsageError(f"nothing was verified: {options.journal} has no case that can be run again here")
+    return 0 if found.agrees else 1
+
+
+def write_verification(found: Verification, seed: int) -> str:
+    """What was run, and what differed."""
+    ran = f"{count(found.repeated, 'case')} run again, {found.fresh} with fresh inputs (--seed {seed})"
+    told = [*found.contradicted, *found.broken]
+    if not told:
+        return f"AGREES: {ran}."
+    return "\n".join([f"DISAGREES: {ran}.", *(f"- {each}" for each in told)])

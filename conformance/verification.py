@@ -1,0 +1,152 @@
+"""A second party's look at a journal: some of its cases are run again.
+
+Two questions are asked. With the journal's own inputs: do they hash the same, and is the verdict the same?
+With *fresh* inputs, another draw of the same case: does what held still hold? A subject that knows the suite's
+inputs has the right answers to those alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+
+from conformance.case import Case
+from conformance.case import parse_case
+from conformance.reports.diff import NOISE
+from conformance.reports.journal import Journal
+from conformance.reports.matrix import standing
+from conformance.reports.result import VERDICTS
+from conformance.reports.result import Result
+from conformance.reports.result import SubjectRecord
+from conformance.reports.wording import write_commit
+from conformance.scope import why_not_on
+from conformance.session import Session
+from conformance.worker import WorkerRefused
+
+
+#: Verdicts that a second run can confirm without waiting for a time limit or losing a device.
+_REPEATABLE = ("pass", "refused", "fail")
+
+
+@dataclass
+class Verification:
+    """What came of running cases again."""
+
+    #: Cases that were run with the journal's inputs, and with fresh ones.
+    repeated: int = 0
+    fresh: int = 0
+    #: Where the journal said something else: its results cannot be believed.
+    contradicted: list[str] = field(default_factory=list)
+    #: What held for the journal's inputs and does not hold for others.
+    broken: list[str] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing was found."""
+        return not self.contradicted and not self.broken
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Which cases to run again."""
+
+    #: How many of each subject and journal; ``None`` for all.
+    size: int | None
+    #: Makes the choice, and the fresh inputs, repeatable.
+    seed: int
+
+    def choose(self, results: Sequence[Result], backend: str) -> list[Result]:
+        """Some of the results that can be had again."""
+        able = [
+            each
+            for each in results
+            if each.verdict in _REPEATABLE and not why_not_on(parse_case(each.case), backend)
+        ]
+        able.sort(key=lambda each: each.case)
+        if self.size is None or self.size >= len(able):
+            return able
+        return random.Random(self.seed).sample(able, self.size)
+
+
+Told = Callable[[Result], None]
+
+
+def verify(
+    journal: Journal,
+    found: Verification,
+    *,
+    repeat: Sample | None,
+    fresh: Sample | None,
+    backend: str = "",
+    spec: str = "",
+    seen: Told = lambda result: None,
+) -> None:
+    """Run samples of `journal` again and add to `found` what comes of it.
+
+    `backend` and `spec` replace those of the journal. Raises :class:`WorkerRefused` if they cannot be used
+    here, or are not what the journal judged.
+    """
+    for subject in journal.run.subjects:
+        results = [each for each in journal.results if each.subject == subject.name]
+        session = open_like(journal, subject, backend or journal.run.backend, spec or subject.spec)
+        try:
+            here = str(session.environment["backend"])
+            for result in repeat.choose(results, here) if repeat else ():
+                _repeat(session, result, found, seen)
+            for result in fresh.choose(results, here) if fresh else ():
+                _try_fresh(session, result, found, fresh.seed if fresh else 0, seen)
+        finally:
+            session.close()
+
+
+def open_like(journal: Journal, subject: SubjectRecord, backend: str, spec: str) -> Session:
+    """A session with the subject that the journal judged. Raises :class:`WorkerRefused` for another."""
+    session = Session(backend, [spec])
+    session.open()
+    here = next(iter(session.subjects.values()))
+    for name in ("name", "version", "contracts"):
+        was, is_now = getattr(subject, name), getattr(here, name)
+        if was != is_now:
+            session.close()
+            where = f"{journal.path} judged {subject.name} {subject.version}"
+            commit = f" at commit {write_commit(journal.run)}" if journal.run.commit else ""
+            raise WorkerRefused(f"{where}{commit}; {spec} is another subject here: its {name} differs")
+    return session
+
+
+def _repeat(session: Session, result: Result, found: Verification, seen: Told) -> None:
+    again = session.run(result.subject, parse_case(result.case), shrink=False)
+    found.repeated += 1
+    seen(again)
+    found.contradicted += [f"{result.case}: {wrong}" for wrong in _differences(result, again)]
+
+
+def _differences(result: Result, again: Result) -> Iterator[str]:
+    """What a second run shows to be untrue."""
+    # How many devices take part is the machine's choice.
+    if again.inputs != result.inputs and "procedure=every-device" not in result.case:
+        yield f"the inputs hash to {again.inputs[:16]}, the journal has {result.inputs[:16] or 'none'}"
+    elif standing(again) != standing(result):
+        because = f" ({again.message})" if again.message else ""
+        yield f"the verdict is {again.verdict}{because}, the journal has {result.verdict}"
+    elif standing(result) != "measured":
+        was, now = (each.worst.fraction if each.worst else None for each in (result, again))
+        if was is not None and now is not None and not abs(was - now) <= max(NOISE, NOISE * abs(now)):
+            yield f"the worst error is {now:.3g} × its bound, the journal has {was:.3g}"
+
+
+def _try_fresh(session: Session, result: Result, found: Verification, seed: int, seen: Told) -> None:
+    """What failed before may fail in another way; what held must hold."""
+    if not VERDICTS[result.verdict]:
+        return
+    case: Case = parse_case(result.case).smaller(draw=f"{seed:x}")
+    again = session.run(result.subject, case, shrink=False)
+    found.fresh += 1
+    seen(again)
+    if not VERDICTS[again.verdict]:
+        gives = f"{case.id} gives {again.verdict} ({again.message})"
+        found.broken.append(f"{result.case} holds for the suite's inputs alone: {gives}")
