@@ -190,7 +190,7 @@ def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytest
 def test_a_killed_run_is_resumed(pytester: pytest.Pytester, subjects: Path, jobs: list[str]) -> None:
     """After kill -9 the rest is run into the same journal, and the matrix is that of an uninterrupted run."""
     assert broken_off(pytester, subjects, signal.SIGKILL) == -signal.SIGKILL
-    options = [ON, troubled(subjects), "--results=mine", "--case-seconds=3", *jobs]
+    options = [ON, troubled(subjects), "--results=mine", "--case-seconds=12", *jobs]
     result = pytester.runpytest_subprocess(*options, "--resume")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     if not jobs:
