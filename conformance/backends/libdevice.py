@@ -119,6 +119,23 @@ def returns_nothing() -> bool:
 def install() -> None:
     """Put the stand-ins in every libdevice module, before a library imports names from one."""
     for module in _modules():
-        for name, function in _FUNCTIONS.items():
-            if hasattr(module, name):
-                setattr(module, name, _interpreted(name, function))
+        _put_stand_ins(module)
+        _watch_loader(module)
+
+
+def _put_stand_ins(module: ModuleType) -> None:
+    for name, function in _FUNCTIONS.items():
+        if hasattr(module, name):
+            setattr(module, name, _interpreted(name, function))
+
+
+def _watch_loader(module: ModuleType) -> None:
+    """A library may execute the module's file anew, to take names from a module of its own: xformers does."""
+    loader: Any = module.__spec__ and module.__spec__.loader
+    stock = loader.exec_module
+
+    def exec_module(again: ModuleType) -> None:
+        stock(again)
+        _put_stand_ins(again)
+
+    loader.exec_module = exec_module

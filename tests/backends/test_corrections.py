@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -259,6 +260,18 @@ def test_libdevice_computes(dtype: torch.dtype) -> None:
     out = torch.zeros(4, 4, dtype=dtype)
     _libdevice_kernel[(1,)](x, out, BLOCK=4)
     torch.testing.assert_close(out, torch.stack([x.rsqrt(), x.rsqrt(), x * x - x, x.round().exp()]))
+
+
+def test_libdevice_executed_anew() -> None:
+    """A library that executes the module's file for itself gets functions that compute too."""
+    spec = importlib.util.find_spec(libdevice.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    assert again.rsqrt is not libdevice.rsqrt
+    four = tl.tensor(bfloat16.one_value(4.0, tl.float32), tl.float32)
+    assert again.rsqrt(four).handle.data[0] == 0.5
 
 
 def test_libdevice_refuses_16_bits() -> None:
