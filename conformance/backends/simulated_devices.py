@@ -19,9 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
+from torch._library.custom_ops import CustomOpDef
 from torch.overrides import TorchFunctionMode
 from triton.runtime.interpreter import GridExecutor
 
@@ -77,6 +79,19 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def _named(index: int) -> torch.device:
     return torch.device("cpu") if index == _CPU else torch.device("cuda", index)
+
+
+def _undispatched(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Calls of a custom operator, made by its Python function: the dispatcher would hide what it does.
+
+    One with a gradient of its own needs the dispatcher.
+    """
+
+    def call(definition: Any, *arguments: Any, **options: Any) -> Any:
+        by = definition._init_fn if definition._backward_fn is None else partial(stock, definition)
+        return by(*arguments, **options)
+
+    return call
 
 
 class SimulatedDevices(TorchFunctionMode):
@@ -259,6 +274,7 @@ class SimulatedDevices(TorchFunctionMode):
         wrapped = [
             (GridExecutor, "__call__", self.launch(GridExecutor.__call__)),
             (_autograd, "_engine_run_backward", self.run_engine(_autograd._engine_run_backward)),
+            (CustomOpDef, "__call__", _undispatched(CustomOpDef.__call__)),
         ]
         # Older versions of torch lack some of torch.accelerator.
         return [each for each in (*cuda.stand_ins(), *counted, *wrapped) if hasattr(each[0], each[1])]

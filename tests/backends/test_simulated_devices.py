@@ -269,3 +269,16 @@ def test_there_is_at_least_one_device() -> None:
     """A count below one is refused."""
     with pytest.raises(ValueError, match="at least one device"), simulated_devices(0):
         pass
+
+
+@torch.library.custom_op("conformance_tests::scale", mutates_args=())
+def _scale_operator(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    with torch.cuda.device(x.device):
+        return _launch(x, weight, torch.empty_like(x))
+
+
+def test_inside_a_custom_operator(devices: SimulatedDevices) -> None:
+    """What a custom operator's function asks and makes is on its operands' device, as on a GPU."""
+    x, weight = (torch.ones(5, device="cuda:1") for _ in range(2))
+    assert _scale_operator(x, weight).device == torch.device("cuda", 1)
+    assert devices.current == 0
