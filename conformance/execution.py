@@ -214,10 +214,26 @@ class Session:
         if request["do"] == "run":
             spec = request.get("subject", "")
             return execute(case, self._subject(spec), self.backend, self.fresh.of(spec)).to_json()
+        if request["do"] == "script":
+            return self._script(case)
         from conformance.shrink import shrink
 
         smallest = shrink(case, lambda smaller: execute(smaller, self.subject, self.backend, self.fresh))
         return {"smallest": asdict(smallest) if smallest else None}
+
+    def _script(self, case: Case) -> dict[str, Any]:
+        """A failed case as a script of its own, or why there is none."""
+        from conformance.reproduction import script
+        from conformance.sources import NoSource
+
+        result, about = execute(case, self.subject, self.backend, self.fresh), self.backend.environment()
+        if result.verdict != "fail":
+            return {"refusal": f"in a process of its own it did not fail again: {result.verdict}"}
+        where = f"{about.device}, torch {about.torch}, Triton {about.triton}"
+        try:
+            return {"script": script(case, result, self.subject, where)}
+        except NoSource as reason:
+            return {"refusal": str(reason)}
 
     def _subject(self, spec: str) -> Subject:
         """The worker's own subject, or the one that the request names: the self-test has many small ones."""

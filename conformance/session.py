@@ -125,6 +125,10 @@ class Session:
         failed = result.verdict in ("fail", "crash", "timeout")
         return self._with_smallest(worker, case, result) if shrink and failed else result
 
+    def script(self, subject: str, case: Case) -> dict[str, Any]:
+        """A failed case as a script of its own; see :meth:`Worker.script`."""
+        return self._worker_for(subject).script(case, self.case_seconds)
+
     def _worker_for(self, subject: str) -> Worker:
         spec = self.subjects[subject].spec
         if self._worker is None or self._running != spec:

@@ -144,6 +144,13 @@ class Worker:
             return None
         return SmallestCall(**found) if found else None
 
+    def script(self, case: Case, seconds: float) -> dict[str, Any]:
+        """A failed case as a script: ``{"script": …}``, or ``{"refusal": …}`` with one sentence.
+
+        Raises :class:`WorkerDied` if the process did.
+        """
+        return self._ask({"do": "script", "case": case.id}, seconds)
+
     def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         if self._process is None or self._process.poll() is not None:
             self.stop()

@@ -7,6 +7,7 @@ from conformance.commands import gate
 from conformance.commands import listing
 from conformance.commands import merge
 from conformance.commands import report
+from conformance.commands import repro
 from conformance.commands import selftest
 from conformance.commands import show
 from conformance.commands import subjects
@@ -16,4 +17,4 @@ from conformance.commands import verify
 __all__ = ["COMMANDS"]
 
 #: In the order of the help.
-COMMANDS = (listing, show, subjects, report, merge, diff, gate, verify, selftest)
+COMMANDS = (listing, show, repro, subjects, report, merge, diff, gate, verify, selftest)

@@ -1,0 +1,62 @@
+"""``conformance repro``: a failure as a script that needs torch and the library alone."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.case import parse_case
+from conformance.catalogue import check_case
+from conformance.commands.usage import UsageError
+from conformance.session import Session
+from conformance.worker import WorkerDied
+
+
+if TYPE_CHECKING:
+    from conformance.commands.usage import Subparsers
+
+
+def add(commands: Subparsers) -> None:
+    """State the arguments."""
+    parser = commands.add_parser("repro", help="a failed case as a script of its own, as small as it gets")
+    parser.add_argument("case", metavar="CASE", help="a case's id, as reports print it")
+    parser.add_argument("--subject", required=True, help="the subject that fails it")
+    parser.add_argument("--backend", default="auto", help="where to run and shrink it (default: auto)")
+    parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a case, shrink it, and write the script for what is left."""
+    case = parse_case(options.case)
+    check_case(case)
+    text = _script(options)
+    if options.output is None:
+        print(text, end="")
+        return 0
+    try:
+        options.output.write_text(text)
+    except OSError as error:
+        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    return 0
+
+
+def _script(options: argparse.Namespace) -> str:
+    session = Session(options.backend, [options.subject])
+    try:
+        session.open()
+        (name,) = session.subjects
+        result = session.run(name, parse_case(options.case))
+        if result.verdict != "fail" or result.smallest is None:
+            raise UsageError(
+                f"there is nothing to reproduce: {result.verdict}, {result.message or 'as it should'}"
+            )
+        answer = session.script(name, parse_case(result.smallest.case))
+    except WorkerDied as death:
+        raise UsageError(f"no script was made: {death}") from death
+    finally:
+        session.close()
+    if "refusal" in answer:
+        raise UsageError(f"no script was made: {answer['refusal']}")
+    return str(answer["script"])

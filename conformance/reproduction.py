@@ -1,0 +1,233 @@
+"""A failure as a script of its own: literal tensors, the library's own call, got and want."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+from conformance.case import Case
+from conformance.clause import CLAUSES
+from conformance.layouts import LAYOUTS
+from conformance.reports.result import Measurement
+from conformance.reports.result import Result
+from conformance.shrink import describe_call
+from conformance.sources import NoSource
+from conformance.sources import source_of
+from conformance.stage import tensor_of
+from conformance.subject import Contract
+from conformance.subject import Subject
+
+
+#: Procedures whose failure a single call shows, perhaps on another device, in place, or twice differentiated.
+_PROCEDURES = ("call", "in-place", "other-device", "separate-storage", "double-backward", "every-run")
+
+
+def script(case: Case, result: Result, subject: Subject, where: str) -> str:
+    """The script for a failed `case`; `where` says in words what it was seen on.
+
+    It exits with 1 while the failure shows, with 0 once it does not. Raises :class:`NoSource` for a failure
+    that one call does not show.
+    """
+    kernel = subject.kernels[case.operation]
+    call = kernel.call_in_place if case.in_place else kernel.call
+    assert call is not None, "a case that failed in place has a call in place"
+    if case.procedure not in _PROCEDURES:
+        raise NoSource(f"procedure {case.procedure} makes several calls, which no script repeats yet")
+    check = _check(case, result, kernel.contract)
+    source = source_of(call)
+    parts = (
+        _head(case, result, subject, where),
+        "\n".join(["from __future__ import annotations", "", *_imports(source.imports)]),
+        *source.definitions,
+        _device(case),
+        _tensors(case),
+        check,
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _imports(needed: list[str]) -> list[str]:
+    return ["import torch", *(line for line in needed if line != "import torch")]
+
+
+def _head(case: Case, result: Result, subject: Subject, where: str) -> str:
+    lines = (
+        f"{subject.name} {subject.version} breaks {result.broken}: {CLAUSES[result.broken].statement}.",
+        f"    {describe_call(case)}",
+        f"Seen on {where}: {result.message}",
+        "Exits with 1 while this is so, with 0 once it is not.",
+    )
+    wrapped = (textwrap.fill(line, 108, break_on_hyphens=False) for line in lines)
+    return 'r"""' + "\n\n".join(wrapped).replace('"""', "'''") + '\n"""'
+
+
+def _device(case: Case) -> str:
+    if case.procedure == "other-device":
+        return 'DEVICE = "cuda:1"  # while cuda:0 is current'
+    return 'DEVICE = "cuda" if torch.cuda.is_available() else "cpu"'
+
+
+def _tensors(case: Case) -> str:
+    """Every operand, and the incoming gradients of a backward."""
+    names = [*case.operands]
+    if case.direction == "backward":
+        wanted = case.upstream or case.op.outputs
+        names += [name for name, output in case.op.upstream.items() if output in wanted]
+    lines = [_tensor(case, name) for name in names]
+    lines += [f"{name} = None" for name in case.absent]
+    if case.sharing == "same":
+        lines.append("residual = x")
+    return "\n".join([*lines, f"eps = {_number(case.eps)}"])
+
+
+def _tensor(case: Case, name: str) -> str:
+    values = tensor_of(case, name)
+    device = {0: "DEVICE", -1: '"cpu"'}.get(case.device_of(name), f'"cuda:{case.device_of(name)}"')
+    literal = f"torch.tensor({_nested(values.tolist())}, dtype={values.dtype}, device={device})"
+    layout = case.layout_of(name)
+    if layout == "dense":
+        return f"{name} = {literal}"
+    placement = LAYOUTS[layout](tuple(values.shape))
+    fill = "float('nan')" if values.is_floating_point() else "0"
+    at = f"{tuple(values.shape)}, {placement.strides}, {placement.offset}"
+    written = "".join("[:1]" if stride == 0 else "[:]" for stride in placement.strides[:1])
+    return (
+        f"{name} = torch.full(({placement.length},), {fill}, dtype={values.dtype}, device={device})"
+        f".as_strided({at})\n{name}{written} = {literal}{written}"
+    )
+
+
+def _nested(values: Any) -> str:
+    if isinstance(values, list):
+        return f"[{', '.join(map(_nested, values))}]"
+    return _number(values)
+
+
+def _number(value: Any) -> str:
+    plain = repr(value)
+    return f'float("{plain}")' if plain in ("nan", "inf", "-inf") else plain
+
+
+def _check(case: Case, result: Result, contract: Contract) -> str:
+    """Make the call, print got and want, and exit."""
+    run = _run(case, case.procedure == "double-backward")
+    message, named = (
+        result.message,
+        re.search(r"(changed the input|shares its storage with) (\w+)", result.message),
+    )
+    if case.procedure == "double-backward":
+        return f"{run}\n{_DOUBLE}"
+    if message.startswith(("raised", "did not refuse cleanly: raised")):
+        return (
+            f"try:\n{textwrap.indent(run, '    ')}\nexcept Exception as error:\n{_RAISED}\n{_RETURNED_FINE}"
+        )
+    if message.startswith("computed silently"):
+        return f"{run}\n{_SILENT}"
+    if named and named[1] == "changed the input" and named[2] in case.operands:
+        return f"before = {named[2]}.clone()\n{run}\n" + _CHANGED.format(name=named[2])
+    if named and named[1] != "changed the input":
+        name = message.split(" ", 1)[0]
+        return f"{run}\n" + _SHARED.format(name=name, other=named[2])
+    worst = next((each for each in result.measurements if not (each.fraction or 0) <= 1), None)
+    if worst is None:
+        raise NoSource(f"no script shows this kind of failure: {message}")
+    # First, since a call may overwrite its operands.
+    return f"{_reference(case, contract)}\n{run}\n{_compare(worst)}"
+
+
+def _run(case: Case, differentiable: bool) -> str:
+    """The call, and the backward of a backward case."""
+    arguments = ", ".join((*case.op.operands, "eps"))
+    outputs = ", ".join(case.op.outputs)
+    if case.direction == "forward":
+        return f"{outputs} = call({arguments})"
+    wanted = case.wanted or case.operands
+    upstream = [
+        name for name, output in case.op.upstream.items() if output in (case.upstream or case.op.outputs)
+    ]
+    lines = [f"{name}.requires_grad_()" for name in wanted]
+    lines.append(f"{outputs} = call({arguments})")
+    given = ", ".join(case.op.upstream[name] for name in upstream)
+    gradients = ", ".join(f"d{name}" for name in wanted)
+    clones = ", ".join(f"{name}.clone()" if differentiable else name for name in upstream)
+    extra = ", create_graph=True" if differentiable else ", allow_unused=True"
+    lines.append(f"({gradients},) = torch.autograd.grad([{given}], [{', '.join(wanted)}], [{clones}]{extra})")
+    return "\n".join(lines)
+
+
+def _reference(case: Case, contract: Contract) -> str:
+    """The definition in float64, and its gradients by autograd."""
+    h = "x64 + residual64" if "residual" in case.op.operands else "x64"
+    lines = [f"{name}64 = {name}.detach().double().requires_grad_()" for name in case.operands]
+    lines.append(f"h = {h}")
+    if "residual" in case.op.operands:
+        lines.append("residual_out64 = h + (h.detach().to(x.dtype).double() - h.detach())  # rounded")
+        if contract.normalizes == "stored-sum":
+            lines.append("h = residual_out64")
+    if case.op.name == "layer_norm":
+        lines.append("h = h - h.mean(-1, keepdim=True)")
+    square = "(h * h).mean(-1, keepdim=True)"
+    root = (
+        f"torch.sqrt({square} + eps)"
+        if contract.eps_placement == "inside"
+        else f"(torch.sqrt({square}) + eps)"
+    )
+    lines.append(f"y64 = h / {root}")
+    if "weight" in case.operands:
+        offset = f"({contract.weight_offset!r} + weight64)" if contract.weight_offset else "weight64"
+        lines.append(f"y64 = y64 * {offset}")
+    if "bias" in case.operands:
+        lines.append("y64 = y64 + bias64")
+    if case.direction == "backward":
+        lines.append(_reference_gradients(case))
+    return "\n".join(lines)
+
+
+def _reference_gradients(case: Case) -> str:
+    wanted = case.wanted or case.operands
+    upstream = [
+        name for name, output in case.op.upstream.items() if output in (case.upstream or case.op.outputs)
+    ]
+    given = ", ".join(f"{case.op.upstream[name]}64" for name in upstream)
+    incoming = ", ".join(f"{name}64" for name in upstream)
+    return (
+        f"({', '.join(f'd{name}64' for name in wanted)},) = torch.autograd.grad([{given}], "
+        f"[{', '.join(f'{name}64' for name in wanted)}], [{incoming}], allow_unused=True)"
+    )
+
+
+def _compare(worst: Measurement) -> str:
+    error = abs(worst.got - worst.want)
+    finite = worst.fraction is not None and 0 < worst.fraction < float("inf")
+    allowed = error / worst.fraction if finite and worst.fraction else 0.0
+    at = f"[{', '.join(map(str, worst.index))}]" if worst.index else ""
+    return _DIFFERS.format(name=worst.quantity, at=at, allowed=allowed)
+
+
+_RAISED = """    print(f"raised {type(error).__name__}: {error}")
+    raise SystemExit(1)"""
+_RETURNED_FINE = """print("did not raise")"""
+_SILENT = """print("not refused; got", y)
+raise SystemExit(1)"""
+_CHANGED = """changed = before.view(torch.uint8) != {name}.detach().clone().view(torch.uint8)
+print("{name} before", before)
+print("{name} after ", {name}.detach())
+raise SystemExit(int(bool(changed.any())))"""
+_SHARED = """shared = {name}.untyped_storage().data_ptr() == {other}.untyped_storage().data_ptr()
+print("{name} and {other} share their storage" if shared else "{name} and {other} are apart")
+raise SystemExit(int(shared))"""
+_DIFFERS = """got, want, allowed = {name}{at}.item(), {name}64{at}.item(), {allowed!r}
+print("{name}, got: ", {name}.detach())
+print("{name}, want:", {name}64.detach())
+print(f"{name}{at}: got {{got}}, want {{want}}, {{abs(got - want)}} apart, {{allowed}} allowed")
+raise SystemExit(int(not abs(got - want) <= allowed))"""
+_DOUBLE = """try:
+    direction = torch.sign(x.detach())
+    (second,) = torch.autograd.grad((dx * direction).sum() + (0 * x).sum(), x)
+except RuntimeError as error:
+    print(f"refused: {error}")
+    raise SystemExit(0)
+print("derivative of (dx * sign(x)).sum() along x, got:", second)
+print("A constant zero: the second derivative is silently lost." if not second.any() else "")
+raise SystemExit(int(not second.any()))"""
