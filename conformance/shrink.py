@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -14,6 +14,8 @@ from conformance.reports.result import SmallestCall
 
 #: Seconds after which the smallest case found so far is good enough.
 SEARCH_SECONDS = 20.0
+
+_RAISED = re.compile(r"(?:did not refuse cleanly: )?raised (\w+)")
 
 
 def shrink(case: Case, execute: Callable[[Case], Result]) -> SmallestCall | None:
@@ -30,7 +32,7 @@ def shrink(case: Case, execute: Callable[[Case], Result]) -> SmallestCall | None
         progress = False
         for candidate in smaller_cases(case):
             attempt = execute(candidate)
-            if attempt.verdict == "fail" and attempt.broken == result.broken:
+            if attempt.verdict == "fail" and _reason(attempt) == _reason(result):
                 case, result, progress = candidate, attempt, True
                 break
             if time.perf_counter() > deadline:
@@ -38,30 +40,38 @@ def shrink(case: Case, execute: Callable[[Case], Result]) -> SmallestCall | None
     return SmallestCall(case=case.id, call=describe_call(case), message=result.message)
 
 
+def _reason(result: Result) -> tuple[str, str]:
+    """The broken clause, and what kind of exception was raised, if one was."""
+    raised = _RAISED.match(result.message)
+    return result.broken, raised[1] if raised else ""
+
+
 def smaller_cases(case: Case) -> Iterator[Case]:
     """Candidates, the boldest first."""
-    if len(case.shape) > 0 and not case.shapes:
-        rows, width = math.prod(case.shape[:-1]), case.hidden_size
-        for shape in _smaller_shapes(case.shape, rows, width):
-            yield case.smaller(shape=shape)
+    for shape in _smaller_shapes(case):
+        yield case.smaller(shape=shape)
     if case.level_override is None and not case.layouts:
         yield from (
             case.smaller(absent=(*case.absent, name)) for name in case.op.optional if name in case.operands
         )
-    if len(case.layouts) > 1:
+    if case.level_override is None or len(case.layouts) > 1:
         yield from (
             case.smaller(layouts=tuple(pair for pair in case.layouts if pair != gone))
             for gone in case.layouts
         )
+    if case.dtype in ("float16", "bfloat16") and not case.dtypes:
+        yield case.smaller(dtype="float32")
+    if case.regime != "plain" and case.procedure == "call":
+        yield case.smaller(regime="plain")
 
 
-def _smaller_shapes(shape: tuple[int, ...], rows: int, width: int) -> Iterator[tuple[int, ...]]:
-    keep = len(shape) > 2
-    for fewer in _steps(rows):
-        if not keep:
-            yield (*((fewer,) if len(shape) > 1 else ()), width)
-    for narrower in _steps(width):
-        yield (*shape[:-1], narrower)
+def _smaller_shapes(case: Case) -> Iterator[tuple[int, ...]]:
+    """Fewer rows, then fewer columns. Where operands are not to fit, what does not fit stays."""
+    shape, misfits = case.shape, dict(case.shapes)
+    if len(shape) == 2 and not any(name in misfits for name in (*case.op.rowwise, *case.op.upstream)):
+        yield from ((fewer, shape[1]) for fewer in _steps(shape[0]))
+    if shape and not misfits:
+        yield from ((*shape[:-1], narrower) for narrower in _steps(shape[-1]))
 
 
 def _steps(size: int) -> Iterator[int]:

@@ -75,7 +75,7 @@ def test_weight_and_bias_are_never_all_ones_or_zeros(regime: str) -> None:
     case = Case(clause="ACC-1", operation="layer_norm", regime=regime, dtype="float16", shape=(3, 65))
     for name in ("weight", "bias"):
         values = operand_values(case, name)
-        assert len(np.unique(values)) > 60
+        assert len(np.unique(values)) > (6 if regime == "plain" else 60)
         assert not (np.abs(values) == 1).any()
         assert (values == 0).sum() == (name == "weight" and regime != "heavy-weight")
 

@@ -40,7 +40,8 @@ def test_the_smallest_failing_shape_is_found() -> None:
     smallest = parse_case(found.case)
     assert smallest.shape == (3, 129)
     assert smallest.absent == ("weight", "bias")
-    assert found.call == "layer_norm(x=float16[3, 129], weight=None, bias=None, eps=1e-06)"
+    assert found.call == "layer_norm(x=float32[3, 129], weight=None, bias=None, eps=1e-06)"
+    assert smallest.regime == "plain"
 
 
 def test_another_fault_is_not_the_same_failure() -> None:
@@ -52,13 +53,30 @@ def test_another_fault_is_not_the_same_failure() -> None:
     assert parse_case(found.case).hidden_size > 500
 
 
+def test_another_exception_is_not_the_same_failure() -> None:
+    """A smaller case that raises something else does not stand for this one."""
+
+    def execute(case: Case) -> Result:
+        kind = "TypeError" if case.hidden_size > 500 else "KeyError"
+        return replace(failing_where(lambda _case: True)(case), message=f"raised {kind}: no")
+
+    found = shrink(CASE, execute)
+    assert found is not None
+    assert parse_case(found.case).hidden_size > 500
+
+
 def test_what_does_not_fail_again_has_no_smallest_call() -> None:
     """It depends on what ran before it in the same process."""
     assert shrink(CASE, failing_where(lambda case: False)) is None
 
 
 def test_every_candidate_is_smaller() -> None:
-    """Fewer elements, fewer operands or fewer layouts, so the search ends."""
+    """Fewer elements, fewer operands, fewer layouts or plainer values, so the search ends."""
+
+    def size(case: Case) -> tuple[int | bool, ...]:
+        odd = case.dtype != "float32", case.regime != "plain"
+        return (math.prod(case.shape), -len(case.absent), len(case.layouts), *odd)
+
     for id in (
         "MASK-1/layer_norm/forward/float16/40x1000",
         "ROWS-3/rms_norm/forward/float16/2x3x65",
@@ -67,15 +85,16 @@ def test_every_candidate_is_smaller() -> None:
     ):
         case = parse_case(id)
         for each in smaller_cases(case):
-            size = (math.prod(each.shape), -len(each.absent), len(each.layouts))
-            assert size < (math.prod(case.shape), -len(case.absent), len(case.layouts))
+            assert size(each) < size(case)
             assert len(each.shape) == len(case.shape)
 
 
 def test_a_misfit_keeps_its_shapes() -> None:
     """Where the shapes are the point, they stay."""
     case = parse_case("SHAPE-1/rms_norm/forward/float32/4x64/shape.weight=63")
-    assert {each.shape for each in smaller_cases(case)} <= {(4, 64)}
+    assert {each.shape for each in smaller_cases(case)} == {(1, 64), (2, 64), (3, 64), (4, 64)}
+    case = parse_case("SHAPE-1/fused_add_rms_norm/forward/float32/4x64/shape.residual=1x64")
+    assert {each.shape for each in smaller_cases(case)} == {(4, 64)}
 
 
 def test_the_call_in_words() -> None:
