@@ -134,8 +134,8 @@ def _heavy_weight(stream: Stream, rows: int, width: int, case: Case) -> Array:
 
 
 def _plain(stream: Stream, rows: int, width: int, case: Case) -> Array:
-    """0.5 to 3.5 in steps of a half, for eyes: exact in every dtype. No case starts with it."""
-    return 0.5 * ((5 * _rows(rows) + 3 * np.arange(width)) % 7 + 1)
+    """0.25 to 3.25 in steps of a half, for eyes: exact in every dtype. No case starts with it."""
+    return 0.5 * ((5 * _rows(rows) + 3 * np.arange(width)) % 7) + 0.25
 
 
 REGIMES: Mapping[str, Regime] = {
