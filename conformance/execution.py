@@ -177,9 +177,20 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
 
 def is_clean_refusal(error: Exception, case: Case) -> bool:
     """Whether an exception is a refusal that a caller can act on."""
-    if isinstance(error, (TypeError, ValueError)):
+    # NotImplementedError is torch's word for a dtype without a kernel.
+    if isinstance(error, (TypeError, ValueError, NotImplementedError)):
         return True
-    names = (*case.op.operands, *case.op.upstream, "eps", "dtype", "device", "stride", "shape", "hidden")
+    names = (
+        *case.op.operands,
+        *case.op.upstream,
+        "eps",
+        "dtype",
+        "type",
+        "device",
+        "stride",
+        "shape",
+        "hidden",
+    )
     words = {word.lower() for word in re.findall(r"\w+", str(error))}
     return isinstance(error, RuntimeError) and any(name in words for name in names)
 

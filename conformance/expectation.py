@@ -14,6 +14,12 @@ from conformance.subject import Kernel
 #: A contract's `layouts`, from the narrowest to the widest.
 _WIDTH = ("contiguous", "row-strided", "any")
 
+_MIXED = {
+    "refused": Level.MUST_REFUSE,
+    "computed": Level.MUST_COMPUTE,
+    "either": Level.COMPUTE_OR_REFUSE,
+}
+
 
 @dataclass(frozen=True)
 class Expectation:
@@ -52,7 +58,7 @@ def _not_offered(case: Case, kernel: Kernel) -> str:
 
 def _level(case: Case, contract: Contract) -> Level:
     if case.clause == "DTYPE-2":
-        return Level.MUST_REFUSE if contract.mixed_dtypes == "refused" else Level.MUST_COMPUTE
+        return _MIXED[contract.mixed_dtypes]
     if case.level is Level.MUST_COMPUTE and _beyond(case, contract):
         return Level.COMPUTE_OR_REFUSE
     if case.level is Level.COMPUTE_OR_REFUSE and case.layouts and contract.layouts == "any":

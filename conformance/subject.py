@@ -26,7 +26,7 @@ class SubjectError(Exception):
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "mixed_dtypes": ("refused", "computed"),
+    "mixed_dtypes": ("refused", "computed", "either"),
     "rounding": ("once", "llama"),
     "normalizes": ("float32-sum", "stored-sum"),
     "eps_placement": ("inside", "outside"),
@@ -64,7 +64,8 @@ class Contract:
 
     #: dtypes of ``x`` that the kernel computes.
     dtypes: tuple[str, ...] = DTYPES
-    #: What becomes of operands with different dtypes: ``refused`` or ``computed``.
+    #: What becomes of operands with different dtypes: ``refused``, ``computed``, or ``either`` where nothing
+    #: promises one or the other.
     mixed_dtypes: str = "refused"
     #: ``once``: one rounding, at the store. ``llama``: the normalized value is rounded to the
     #: dtype of ``x`` before the product with ``weight``.

@@ -51,6 +51,11 @@ def test_an_absent_operation_is_unsupported() -> None:
             {"mixed_dtypes": "computed"},
             Level.MUST_COMPUTE,
         ),
+        (
+            "DTYPE-2/rms_norm/forward/float16/3x64/dtype.weight=float32",
+            {"mixed_dtypes": "either"},
+            Level.COMPUTE_OR_REFUSE,
+        ),
         ("STRIDE-1/rms_norm/forward/float16/3x64/layout.x=row-gap", {}, Level.MUST_COMPUTE),
         (
             "STRIDE-1/rms_norm/forward/float16/3x64/layout.x=row-gap",

@@ -42,7 +42,7 @@ def fused_add_rms_norm(
 
 def kernels() -> Mapping[str, Kernel]:
     """The three, with what PyTorch's documentation says of them."""
-    plain = Contract(layouts="any", mixed_dtypes="computed")
+    plain = Contract(layouts="any", mixed_dtypes="either")
     fused = replace(plain, normalizes="stored-sum", shared={"dresidual": "dx"})
     return {
         "layer_norm": Kernel(call=layer_norm, contract=plain),
