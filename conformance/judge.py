@@ -73,9 +73,9 @@ def judge_outputs(
     """Judge ``y`` and ``residual_out``: form, values, layout."""
     standard = forward_standard(case, contract, exact)
     for name, output in outputs.items():
-        if _has_form(judgement, name, output, case.shape, case.dtype_of("x")):
+        if _has_form(judgement, name, output, case.shape, output_dtype(case, contract, name)):
             _check_layout(judgement, case, contract, name, output)
-            _measure(judgement, case, {name: output}, [standard], _clause_of(case, name))
+            _measure(judgement, case, contract, {name: output}, [standard], _clause_of(case, name))
 
 
 def judge_statistics(
@@ -92,7 +92,7 @@ def judge_statistics(
         if tuple(statistic.shape) != rows and statistic.numel() == int(np.prod(rows)):
             statistic = statistic.reshape(rows)
         if _has_form(judgement, name, statistic, rows, "float32" if case.dtype != "float64" else "float64"):
-            _measure(judgement, case, {name: statistic}, [standard], case.clause)
+            _measure(judgement, case, contract, {name: statistic}, [standard], case.clause)
 
 
 def judge_gradients(
@@ -110,7 +110,7 @@ def judge_gradients(
             judgement, name, gradient, case.shape_of(operand), case.dtype_of(operand)
         ):
             fit[name] = gradient
-    _measure(judgement, case, fit, backward_standards(case, contract, exact), case.clause)
+    _measure(judgement, case, contract, fit, backward_standards(case, contract, exact), case.clause)
 
 
 def _clause_of(case: Case, name: str) -> str:
@@ -130,18 +130,23 @@ def declared(case: Case, contract: Contract) -> Declared:
     )
 
 
-def _stored_sum(case: Case, exact: Mapping[str, Array]) -> Array:
-    return round_to(case.dtype_of("x"), exact["x"] + exact["residual"])
+def output_dtype(case: Case, contract: Contract, name: str) -> str:
+    """dtype that an output must have."""
+    return case.dtype_of(contract.residual_out_dtype if name == "residual_out" else "x")
+
+
+def _stored_sum(case: Case, contract: Contract, exact: Mapping[str, Array]) -> Array:
+    return round_to(output_dtype(case, contract, "residual_out"), exact["x"] + exact["residual"])
 
 
 def forward_standard(case: Case, contract: Contract, exact: Mapping[str, Array]) -> Standard:
     """The exact outputs and statistics; ``residual_out`` is the correctly rounded sum, with no bound."""
     rule, fused = declared(case, contract), case.operation == "fused_add_rms_norm"
-    stored = _stored_sum(case, exact) if fused and contract.normalizes == "stored-sum" else None
+    stored = _stored_sum(case, contract, exact) if fused and contract.normalizes == "stored-sum" else None
     values = forward(case.operation, exact, case.eps, rule.semantics, normalized_sum=stored)
     bounds = forward_bounds(case.operation, exact, case.eps, rule, values, normalized_sum=stored)
     if fused:
-        values = {**values, "residual_out": _stored_sum(case, exact)}
+        values = {**values, "residual_out": _stored_sum(case, contract, exact)}
         bounds = {**bounds, "residual_out": np.zeros(case.shape)}
     return Standard(values, bounds)
 
@@ -153,7 +158,7 @@ def backward_standards(case: Case, contract: Contract, exact: Mapping[str, Array
     """
     choices: list[dict[str, Array]] = [{}]
     if case.operation == "fused_add_rms_norm":
-        stored, rule = _stored_sum(case, exact), declared(case, contract)
+        stored, rule = _stored_sum(case, contract, exact), declared(case, contract)
         read = stored if contract.normalizes == "stored-sum" else None
         rstd = forward(case.operation, exact, case.eps, rule.semantics, normalized_sum=read)["rstd"]
         choices = [{"normalized_sum": stored, "rstd": rstd}, {}]
@@ -205,6 +210,7 @@ def _check_layout(
 def _measure(
     judgement: Judgement,
     case: Case,
+    contract: Contract,
     found: Mapping[str, torch.Tensor],
     standards: list[Standard],
     clause: str,
@@ -214,7 +220,7 @@ def _measure(
     if not arrays:
         return
     attempts = [
-        [compare(name, got, standard, _dtype_of(case, name)) for name, got in arrays.items()]
+        [compare(name, got, standard, _dtype_of(case, contract, name)) for name, got in arrays.items()]
         for standard in standards
     ]
     best = min(attempts, key=lambda attempt: max(_order(each.fraction) for each in attempt))
@@ -224,11 +230,11 @@ def _measure(
             judgement.breaks(clause, explain(measurement, found[measurement.quantity]))
 
 
-def _dtype_of(case: Case, name: str) -> str:
+def _dtype_of(case: Case, contract: Contract, name: str) -> str:
     """dtype of an output, statistic or gradient."""
     if name in case.op.statistics:
         return "float64" if case.dtype == "float64" else "float32"
-    return case.dtype_of(name[1:] if name in case.op.gradients else "x")
+    return case.dtype_of(name[1:]) if name in case.op.gradients else output_dtype(case, contract, name)
 
 
 def _order(fraction: float | None) -> float:

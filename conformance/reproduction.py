@@ -41,7 +41,7 @@ def script(case: Case, result: Result, subject: Subject, where: str) -> str:
         "\n".join(["from __future__ import annotations", "", *_imports(source.imports)]),
         *source.definitions,
         _device(case),
-        _tensors(case),
+        _tensors(case, kernel.contract),
         check,
     )
     return "\n\n".join(parts) + "\n"
@@ -68,21 +68,21 @@ def _device(case: Case) -> str:
     return 'DEVICE = "cuda" if torch.cuda.is_available() else "cpu"'
 
 
-def _tensors(case: Case) -> str:
+def _tensors(case: Case, contract: Contract) -> str:
     """Every operand, and the incoming gradients of a backward."""
     names = [*case.operands]
     if case.direction == "backward":
         wanted = case.upstream or case.op.outputs
         names += [name for name, output in case.op.upstream.items() if output in wanted]
-    lines = [_tensor(case, name) for name in names]
+    lines = [_tensor(case, name, contract) for name in names]
     lines += [f"{name} = None" for name in case.absent]
     if case.sharing == "same":
         lines.append("residual = x")
     return "\n".join([*lines, f"eps = {_number(case.eps)}"])
 
 
-def _tensor(case: Case, name: str) -> str:
-    values = tensor_of(case, name)
+def _tensor(case: Case, name: str, contract: Contract) -> str:
+    values = tensor_of(case, name, contract)
     device = {0: "DEVICE", -1: '"cpu"'}.get(case.device_of(name), f'"cuda:{case.device_of(name)}"')
     literal = f"torch.tensor({_nested(values.tolist())}, dtype={values.dtype}, device={device})"
     layout = case.layout_of(name)

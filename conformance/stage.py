@@ -113,9 +113,10 @@ class Observed:
     leaves: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
-def tensor_of(case: Case, name: str) -> torch.Tensor:
-    """One operand or incoming gradient as a dense CPU tensor of its dtype."""
-    dtype = getattr(torch, case.dtype_of(name))
+def tensor_of(case: Case, name: str, contract: Contract | None = None) -> torch.Tensor:
+    """One operand or incoming gradient as a dense CPU tensor of its dtype; `contract` may declare that one."""
+    declared = contract and name == "dresidual_out" and name not in dict(case.dtypes)
+    dtype = getattr(torch, case.dtype_of(contract.residual_out_dtype if contract and declared else name))
     values = collapse(operand_values(case, name), case.layout_of(name))
     return torch.from_numpy(np.array(values)).to(dtype)
 
@@ -163,7 +164,7 @@ class Stage:
         return props
 
     def _place(self, case: Case, name: str, rows: int) -> Guarded | FarApart:
-        values = tensor_of(case, name)
+        values = tensor_of(case, name, self.contract)
         self.digest.update(as_bytes(values.reshape(-1)).numpy().tobytes())
         index, layout = case.device_of(name), case.layout_of(name)
         device = torch.device("cpu") if index < 0 else self.backend.device(index)

@@ -29,6 +29,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "mixed_dtypes": ("refused", "computed", "either"),
     "rounding": ("once", "llama"),
     "normalizes": ("float32-sum", "stored-sum"),
+    "residual_out_dtype": ("x", "residual"),
     "eps_placement": ("inside", "outside"),
     "layouts": ("contiguous", "row-strided", "any"),
     "output_layout": ("contiguous", "like-x"),
@@ -70,8 +71,10 @@ class Contract:
     #: ``once``: one rounding, at the store. ``llama``: the normalized value is rounded to the
     #: dtype of ``x`` before the product with ``weight``.
     rounding: str = "once"
-    #: fused add: the norm reads the ``float32-sum`` or the ``stored-sum``, rounded to the dtype of ``x``.
+    #: fused add: the norm reads the ``float32-sum`` or the ``stored-sum``, rounded as ``residual_out`` is.
     normalizes: str = "float32-sum"
+    #: Operand whose dtype ``residual_out`` has; a residual stream in float32 is common.
+    residual_out_dtype: str = "x"
     #: ``inside``: ``1 / sqrt(mean + eps)``; ``outside``: ``1 / (sqrt(mean) + eps)``.
     eps_placement: str = "inside"
     #: Added to ``weight`` before the product; 1.0 for Gemma.

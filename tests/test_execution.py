@@ -236,3 +236,16 @@ def test_descriptions_are_one_short_line() -> None:
     assert describe(ValueError("\n  first \nsecond")) == "ValueError: first"
     assert describe(ValueError()) == "ValueError: no message"
     assert len(describe(ValueError("x" * 1000))) == 300
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_residual_stream_of_its_own_dtype(
+    play: Callable[[str, str], Result], direction: str, dtype: str
+) -> None:
+    """``residual_out`` and what comes back for it have the declared operand's dtype."""
+    case = f"DTYPE-2/fused_add_rms_norm/{direction}/float16/4x129/dtype.residual={dtype}"
+    assert play("streams:declared", case).verdict == "pass"
+    undeclared = play("streams:silent", case)
+    assert undeclared.broken == "DTYPE-1"
+    assert undeclared.message.startswith(f"residual_out has dtype {dtype}; it must have float16")

@@ -34,7 +34,10 @@ def _default() -> Mapping[str, Kernel]:
         return fused_add_rms_norm(copied(x), copied(residual), weight, eps)
 
     fused = _contract(
-        rounding="llama", normalizes="stored-sum", in_place={"y": "x", "residual_out": "residual"}
+        rounding="llama",
+        normalizes="stored-sum",
+        residual_out_dtype="residual",
+        in_place={"y": "x", "residual_out": "residual"},
     )
     return {
         "rms_norm": Kernel(call=rms_norm, contract=_contract(rounding="llama")),

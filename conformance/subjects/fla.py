@@ -35,7 +35,11 @@ def _kernels() -> Mapping[str, Kernel]:
 
     plain = Contract(layouts="any", mixed_dtypes="computed", max_hidden_size=16384)
     summed = Contract(
-        layouts="any", mixed_dtypes="computed", max_hidden_size=16384, shared={"dresidual": "dx"}
+        layouts="any",
+        mixed_dtypes="computed",
+        max_hidden_size=16384,
+        residual_out_dtype="residual",
+        shared={"dresidual": "dx"},
     )
     return {
         "layer_norm": Kernel(call=layer, contract=plain),

@@ -54,6 +54,7 @@ def _kernels() -> Mapping[str, Kernel]:
                 **computed,
                 optional_weight=False,
                 backward=False,
+                residual_out_dtype="residual",
                 in_place={"y": "x", "residual_out": "residual"},
             ),
         ),

@@ -40,10 +40,11 @@ def prenorm_kernels(layer_norm_fn: Any, rms_norm_fn: Any, **declared: Any) -> Ma
         "max_hidden_size": 16384,
         **declared,
     }
+    summed = Contract(**common, residual_out_dtype="residual", shared={"dresidual": "dx"})
     return {
         "layer_norm": Kernel(call=layer, contract=Contract(**common)),
         "rms_norm": Kernel(call=rms, contract=Contract(**common)),
-        "fused_add_rms_norm": Kernel(call=fused, contract=Contract(**common, shared={"dresidual": "dx"})),
+        "fused_add_rms_norm": Kernel(call=fused, contract=summed),
     }
 
 

@@ -70,6 +70,7 @@ def _decoding() -> Mapping[str, Kernel]:
         optional_weight=False,
         backward=False,
         max_hidden_size=65536,
+        residual_out_dtype="residual",
         in_place={"y": "x", "residual_out": "residual"},
     )
     return {"fused_add_rms_norm": Kernel(call=apart, call_in_place=in_place, contract=contract)}

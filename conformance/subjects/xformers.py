@@ -36,6 +36,7 @@ def _kernels() -> Mapping[str, Kernel]:
         mixed_dtypes="computed",
         backward=False,
         normalizes="stored-sum",
+        residual_out_dtype="residual",
         in_place={"residual_out": "residual"},
     )
     return {
