@@ -12,6 +12,10 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
+from conformance.reports.compiled import HEADERS
+from conformance.reports.compiled import LEGEND
+from conformance.reports.compiled import list_builds
+from conformance.reports.compiled import rows
 from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
@@ -65,6 +69,7 @@ def render_markdown(journals: Sequence[Journal], order: Sequence[str] = ()) -> s
         _write_runs(runs),
         _write_matrix(matrix),
         _write_worst(matrix),
+        _write_compiled(matrix),
         _write_contracts(runs),
         *_write_failures(group_failures(matrix)),
         _write_notes("Not judged", group_unjudged(matrix)),
@@ -121,6 +126,11 @@ def _write_worst(matrix: Matrix) -> str:
         table
         and f"{table}\n\nA cell has {WORST_LEGEND} Then the same error in ulp, and the tensor that has it."
     )
+
+
+def _write_compiled(matrix: Matrix) -> str:
+    table = _write_table("## Compiled kernels", HEADERS, rows(list_builds(matrix)))
+    return table and f"{table}\n\n{LEGEND}"
 
 
 def _write_error(cell: Cell, column: Column) -> str:

@@ -9,6 +9,10 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
+from conformance.reports.compiled import HEADERS
+from conformance.reports.compiled import interesting
+from conformance.reports.compiled import list_builds
+from conformance.reports.compiled import rows
 from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
@@ -70,6 +74,7 @@ def render_terminal(
         "\n".join(_wrap(line, width, "", "  ") for line in warnings),
         "\n".join(dict.fromkeys(_write_run(journal.run, width) for journal in journals)),
         *_write_bands(matrix, width, color),
+        _write_compiled(matrix),
         _write_groups("Failures", [_write_failure(group, width) for group in failures], failures),
         _write_groups("Not judged", [_write_note(group, width) for group in unjudged], unjudged),
         _write_groups("Measured", [_write_note(group, width) for group in measured], measured),
@@ -129,6 +134,21 @@ def _write_cells(matrix: Matrix, column: Column, color: bool) -> list[str]:
 def _paint(text: str, cell: Cell | None) -> str:
     code = None if cell is None else _COLORS.get(cell.verdict)
     return text if code is None else f"\x1b[{code}m{text}\x1b[0m"
+
+
+def _write_compiled(matrix: Matrix) -> str:
+    """What compiled kernels say of themselves; as wide as it is, since its rows cannot be broken."""
+    builds = list_builds(matrix)
+    if not builds:
+        return ""
+    headers, table = interesting(HEADERS, rows(builds))
+    return "\n".join(
+        [
+            "Compiled kernels",
+            "================",
+            tabulate(table, headers, tablefmt="simple", disable_numparse=True),
+        ]
+    )
 
 
 def _measure(text: str) -> int:

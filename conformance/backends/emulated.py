@@ -102,8 +102,12 @@ class EmulatedBackend:
     def canaries(self) -> list[CanaryResult]:
         """Run the canary kernels in the emulator."""
         from conformance.backends.canaries import run_canaries
+        from conformance.backends.emulated_driver import Log
 
-        return run_canaries(self.device())
+        results = run_canaries(self.device())
+        # What they did is in their results, and no case's.
+        self._driver.log = Log()
+        return results
 
     def outside_accesses(self) -> list[OutsideAccess]:
         """What kernels did outside their tensors since the last call; it was kept from happening."""
