@@ -97,8 +97,9 @@ class Outcome:
 class Trials:
     """Kernels in trial on one backend, by as many workers at once as there are jobs."""
 
-    def __init__(self, backend: str, jobs: int | None = None) -> None:
+    def __init__(self, backend: str, jobs: int | None = None, target: str = "") -> None:
         self._backend = backend
+        self._target = target
         self._jobs = jobs or os.cpu_count() or 1
         self._catalogue = all_cases()
         self._idle: list[Worker] = []
@@ -126,7 +127,7 @@ class Trials:
                 worker.stop()
 
     def _start(self, *, first: bool = False) -> Worker:
-        worker = Worker(self._backend, f"{BAD}:correct", canaries=first)
+        worker = Worker(self._backend, f"{BAD}:correct", target=self._target, canaries=first)
         greeting = worker.start()
         if first:
             self.canaries = [CanaryResult(**each) for each in greeting["canaries"]]

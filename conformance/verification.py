@@ -105,7 +105,8 @@ def verify(
 
 def open_like(journal: Journal, subject: SubjectRecord, backend: str, spec: str) -> Session:
     """A session with the subject that the journal judged. Raises :class:`WorkerRefused` for another."""
-    session = Session(backend, [spec])
+    emulated = backend == journal.run.backend == "rocm-emulated"
+    session = Session(backend, [spec], target=journal.run.architecture if emulated else "")
     session.open()
     here = next(iter(session.subjects.values()))
     for name in ("name", "version", "contracts"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from conformance.backends.targets import check_targets
 from conformance.case import Case
 from conformance.case import parse_case
 from conformance.catalogue import all_cases
 from conformance.catalogue import check_case
 from conformance.clause import CLAUSES
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import add_target
+from conformance.commands.usage import target_for
 from conformance.reports.matrix import proves
 from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
@@ -31,7 +32,7 @@ def add(commands: Subparsers) -> None:
     )
     parser.add_argument("--subject", help="run it with this subject (default: builtin)")
     parser.add_argument("--backend", help="run it on this backend (default: auto)")
-    parser.add_argument("--gfx", metavar="TARGET", help="what rocm-emulated compiles for (default: gfx942)")
+    add_target(parser)
     parser.set_defaults(command=run)
 
 
@@ -47,10 +48,7 @@ def run(options: argparse.Namespace) -> int:
         print(description)
         return 0
     backend, subject = options.backend or "auto", options.subject
-    try:
-        (target,) = check_targets(backend, [options.gfx] if options.gfx else [])
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    target = target_for(backend, options)
     result = _judge(case, backend, target, "builtin" if subject is None else subject)
     print(f"{description}\n{_outcome(result)}")
     if not proves(result) and VERDICTS[result.verdict]:

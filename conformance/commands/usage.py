@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from conformance.backends.targets import check_targets
+
 
 if TYPE_CHECKING:
     #: argparse keeps the class private and generic, at type-checking time alone.
@@ -13,3 +15,17 @@ if TYPE_CHECKING:
 
 class UsageError(Exception):
     """One sentence for the user; exit code 2."""
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """State ``--gfx``."""
+    parser.add_argument("--gfx", metavar="TARGET", help="what rocm-emulated compiles for (default: gfx942)")
+
+
+def target_for(backend: str, options: argparse.Namespace) -> str:
+    """What `backend` compiles for, by ``--gfx``; raises :class:`UsageError` where that makes no sense."""
+    try:
+        (target,) = check_targets(backend, [options.gfx] if options.gfx else [])
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return target
