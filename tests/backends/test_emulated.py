@@ -1,0 +1,129 @@
+"""AMD machine code in the emulator: what it shows of a kernel, and what no other backend does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.case import parse_case
+from conformance.reports.result import Result
+from conformance.worker import Worker
+
+
+TARGETS = ("gfx942", "gfx1100")
+Run = Callable[[str, str, str], Result]
+
+
+@pytest.fixture(scope="module")
+def emulated(subjects: Path) -> Iterator[Run]:
+    """Run a case, by its id, with a subject of ``emulated_faults.py``, as code for a target."""
+    # The tests' own process interprets; a worker compiles.
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    file, workers = subjects / "emulated_faults.py", {}
+
+    def run(target: str, subject: str, case: str) -> Result:
+        if target not in workers:
+            workers[target] = Worker(
+                "rocm-emulated", f"{file}:fine", target=target, canaries=False, environment=environment
+            )
+            workers[target].start()
+        return workers[target].run(parse_case(case), 120, subject=f"{file}:{subject}")
+
+    yield run
+    for worker in workers.values():
+        worker.stop()
+
+
+@pytest.fixture(params=TARGETS)
+def target(request: pytest.FixtureRequest) -> str:
+    """Waves of 64 lanes, and of 32."""
+    return str(request.param)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_good_kernel_passes_as_machine_code(emulated: Run, target: str, dtype: str) -> None:
+    """Forward and backward, judged like everywhere, and the evidence is ``emulated``."""
+    result = emulated(target, "fine", f"GRAD-1/rms_norm/backward/{dtype}/3x129")
+    assert (result.verdict, result.evidence) == ("pass", "emulated"), result.message
+    assert {each.quantity for each in result.measurements} == {"y", "dx", "dweight"}
+
+
+def test_a_case_carries_the_facts_of_the_kernels_that_it_compiled(emulated: Run, target: str) -> None:
+    """Each build once, in the case that is the first to need it."""
+    case = "GRAD-1/rms_norm/backward/float16/3x{}"
+    first, again = (emulated(target, "fine", case.format(320)) for _ in range(2))
+    forward, backward = sorted(first.kernels, key=lambda each: each.name, reverse=True)
+    assert (forward.name, backward.name, again.kernels) == ("_forward", "_backward", ())
+    assert {forward.target, backward.target} == {target}
+    assert forward.wave_size == {"gfx942": 64, "gfx1100": 32}[target]
+    assert forward.threads == 4 * forward.wave_size
+    assert forward.vgprs > 0
+    assert forward.shared_bytes > 0
+    assert forward.wrong == ()
+    assert any("atomic_add_f32" in each for each in backward.atomics)
+
+
+def test_a_missing_store_mask_is_named_to_the_byte_and_the_line(emulated: Run, target: str) -> None:
+    """Before it happens: no neighbour is overwritten."""
+    result = emulated(target, "no_store_mask", "MASK-1/rms_norm/forward/float16/3x65")
+    assert (result.verdict, result.broken) == ("fail", "MASK-3"), result.message
+    assert "store of 2 bytes" in result.message
+    assert "byte 390 of y_ptr, which has 390" in result.message
+    assert "emulated_faults.py:" in result.message
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_in_16_bits_break_the_bound(emulated: Run, target: str, dtype: str) -> None:
+    """And the source's own arithmetic says where it comes from."""
+    result = emulated(target, "narrow_sum", f"ACC-1/rms_norm/forward/{dtype}/3x1025/regime=offset")
+    assert (result.verdict, result.broken) == ("fail", "ACC-1"), result.message
+    short = {"float16": "f16", "bfloat16": "bf16"}[dtype]
+    found = {each for kernel in result.kernels for each in kernel.narrow_arithmetic}
+    assert {f"addf {short}", f"mulf {short}"} <= found
+
+
+def test_a_missing_barrier_shows_where_waves_run_one_after_the_other(emulated: Run, target: str) -> None:
+    """A value is read before the wave that stores it has run; a GPU may hide that for years."""
+    result = emulated(target, "no_barrier", "DET-1/rms_norm/forward/float16/3x129/procedure=every-run")
+    assert (result.verdict, result.broken) == ("fail", "DET-1"), result.message
+    assert any(said in result.message for said in ("y[0, 128] is nan", "y of run 1, waves one after"))
+
+
+def test_a_workgroup_of_2048_threads_is_refused(emulated: Run) -> None:
+    """32 warps are 1024 threads on a GPU with waves of 32, and twice that with waves of 64."""
+    case = "MASK-1/rms_norm/forward/float16/3x65"
+    wide, narrow = (emulated(each, "too_many_warps", case) for each in TARGETS)
+    assert wide.verdict == "fail"
+    assert "2048" in wide.message
+    assert narrow.verdict == "pass", narrow.message
+
+
+def test_sums_whose_order_is_open_are_reported_as_such(emulated: Run, target: str) -> None:
+    """Atomic additions of float32 depend on the order of workgroups: allowed unless declared otherwise."""
+    case = "DET-1/rms_norm/backward/float32/33x129/procedure=every-run"
+    free = emulated(target, "fine", case)
+    assert free.verdict == "pass", free.message
+    assert "dweight of run" in free.message
+    assert "has other bits" in free.message
+    bound = emulated(target, "atomic_sum_declared_deterministic", case)
+    assert (bound.verdict, bound.broken) == ("fail", "DET-1")
+    assert "waves one after the other" in bound.message
+
+
+@pytest.mark.parametrize("subject", ["unknown_instruction", "falls_back"])
+def test_an_unknown_instruction_is_never_a_pass(emulated: Run, target: str, subject: str) -> None:
+    """Not even where the launcher catches the exception and lets torch answer."""
+    result = emulated(target, subject, "MASK-1/rms_norm/forward/float16/3x65")
+    assert (result.verdict, result.evidence) == ("unsupported", "compiled")
+    assert "v_sad_u8" in result.message
+
+
+def test_what_needs_a_gpu_is_not_run(emulated: Run, target: str) -> None:
+    """With the reason."""
+    result = emulated(target, "fine", "GRAPH-1/rms_norm/forward/float16/64x1024/procedure=graph")
+    assert (result.verdict, result.evidence) == ("not-run", "not run")
+    assert "on a GPU only, not on backend rocm-emulated" in result.message
