@@ -21,6 +21,10 @@ from conformance.subject import Contract
 from conformance.subject import Kernel
 
 
+#: What each backend can show.
+EVIDENCE_OF = {"cuda": "device", "rocm": "device", "rocm-emulated": "emulated", "interpreter": "interpreter"}
+
+
 def ask(*, quick: bool = False, without: Collection[str] = ()) -> Asked:
     """The whole catalogue, or its quick cases, but for the clauses in `without`."""
     cases = {case.id: case for case in all_cases()}
@@ -30,6 +34,7 @@ def ask(*, quick: bool = False, without: Collection[str] = ()) -> Asked:
         catalogue=catalogue_digest(),
         known=frozenset(cases),
         demanded=frozenset(id for id in chosen if cases[id].clause not in without),
+        evidence=EVIDENCE_OF,
         provable={id: provable_on(case) for id, case in cases.items()},
         expects=_expectations(cases),
         statements={clause.id: clause.statement for clause in CLAUSES.values()},

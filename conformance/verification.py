@@ -1,8 +1,8 @@
 """A second party's look at a journal: some of its cases are run again.
 
 Two questions are asked. With the journal's own inputs: do they hash the same, and is the verdict the same?
-With *fresh* inputs, another draw of the same case: does what held still hold? A subject that knows the suite's
-inputs has the right answers to those alone.
+With *fresh* inputs, another draw of the same case: does what held still hold? A subject that knows the
+suite's inputs has the right answers to those alone.
 """
 
 from __future__ import annotations

@@ -46,6 +46,8 @@ class Asked:
     known: Collection[str]
     #: Ids that must have been judged.
     demanded: Collection[str]
+    #: Backend to the evidence that it gives.
+    evidence: Mapping[str, str]
     #: Id to the backends that can prove the case at all.
     provable: Mapping[str, Collection[str]]
     #: Subject and case to what is asked; :class:`ValueError` for declarations that are no contract.
@@ -65,6 +67,8 @@ def _audit(journal: Journal, asked: Asked, commit: str) -> Iterator[str]:
         yield f"{name} is not whole: {journal.problem}"
     if not journal.sealed:
         yield f"{name} has no chain: it was written by a version before 0.2, or not by conformance"
+    if asked.evidence.get(run.backend) != run.evidence:
+        yield f"{name} claims the evidence {run.evidence}, which backend {run.backend} cannot give"
     if commit and (run.dirty or not _same_commit(run.commit, commit)):
         found = f"{run.commit[:12] or 'none'}{' with uncommitted changes' if run.dirty else ''}"
         yield f"{name} is of commit {found}, not {commit[:12]}"
@@ -116,6 +120,8 @@ def find_contradiction(result: Result, expected: Expected, evidence: str) -> str
         return f"it is filed as {'/'.join(stated)}"
     if result.level not in (expected.level, expected.own_level):
         return f"its level is {result.level}; the contract makes it {expected.level}"
+    if result.verdict == "waived":
+        return "the run itself says waived, which only a gate can say"
     if result.verdict not in ("pass", "refused"):
         return ""
     return next(filter(None, _doubts(result, expected, evidence)), "")

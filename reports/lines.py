@@ -38,12 +38,12 @@ class Line:
     record: Mapping[str, Any]
     #: The chain that the line states, empty if it states none.
     chain: str
-    #: What the chain was made of, beside the chain before.
+    #: What the chain was made of, beside the chain before; empty if the line was written by another program.
     body: bytes
 
     def follows(self, chain: str) -> bool:
         """Whether this line was written after one with that chain."""
-        return self.chain == _link(chain, self.body)
+        return bool(self.body) and self.chain == _link(chain, self.body)
 
 
 def write_line(record: Mapping[str, Any], chain: str | None) -> tuple[bytes, str | None]:
@@ -68,7 +68,8 @@ def parse_line(path: Path, number: int, data: bytes) -> Line:
     """
     where = f"{path}, line {number}"
     try:
-        record = json.loads(data, parse_constant=_refuse_constant)
+        # Decoded here: json itself would take UTF-16 as well.
+        record = json.loads(data.decode(), parse_constant=_refuse_constant)
     except RecursionError:
         raise JournalError(f"{where} is not a journal line: it is nested too deeply") from None
     except ValueError as error:
@@ -83,10 +84,8 @@ def parse_line(path: Path, number: int, data: bytes) -> Line:
     if wrong:
         raise JournalError(f"{where} is misshapen: {wrong}")
     link = _LINK.search(data)
-    body = data[: link.start()] + b"}" if link else data
-    return Line(
-        number=number, kind=record["kind"], record=record, chain=link[1].decode() if link else "", body=body
-    )
+    body = data[: link.start()] + b"}" if link else b""
+    return Line(number=number, kind=record["kind"], record=record, chain=record.get("chain", ""), body=body)
 
 
 def _link(chain: str, body: bytes) -> str:

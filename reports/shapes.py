@@ -90,7 +90,9 @@ def _any_of(schemas: list[Mapping[str, Any]]) -> Check:
 
     def check(value: Any, place: str) -> str:
         wrong = [each(value, place) for each in checks]
-        return "" if "" in wrong else wrong[0] if len(set(wrong)) == 1 else " and ".join(wrong)
+        # That it is not null either helps nobody; the first of the others is the one that was meant.
+        meant = [each for each in wrong if not each.endswith(" is not null")]
+        return "" if "" in wrong else (meant or wrong)[0]
 
     return check
 

@@ -71,7 +71,8 @@ class Waiver:
         if self.expires < today:
             return f"it expired on {self.expires}"
         if passing:
-            return f"{count(len(passing), 'case')} that it matches holds by now: {list_some(passing, 2)}"
+            hold = "holds" if len(passing) == 1 else "hold"
+            return f"{count(len(passing), 'case')} that it matches {hold} by now: {list_some(passing, 2)}"
         if not any(map(waivable, results)):
             return "it matches no failure"
         return ""

@@ -1,0 +1,211 @@
+"""Merging: nothing whole is lost, and what does not belong together is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.reports.journal import Journal
+from conformance.reports.journal import JournalWriter
+from conformance.reports.journal import read_journals
+from conformance.reports.merge import MergeError
+from conformance.reports.merge import merge_journals
+from conformance.reports.merge import write_merged
+from conformance.reports.result import Measurement
+from conformance.reports.result import Result
+from conformance.reports.result import Run
+from conformance.reports.result import SubjectRecord
+
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def journal(make_journal: Make, make_run: Make) -> Make:
+    """A journal by name, with what its run and its results have."""
+
+    def make(name: str, *results: Result, **run: Any) -> Journal:
+        subjects = run.pop("subjects", ("liger",))
+        made: Journal = make_journal(results, make_run(*subjects, **run), path=Path(f"{name}.jsonl"))
+        return made
+
+    return make
+
+
+def test_shards_of_one_machine_become_one_part(journal: Make, make_result: Callable[..., Result]) -> None:
+    """As a CI matrix or a SLURM array leaves them: each has some cases, started at another time."""
+    shards = [
+        journal("one", make_result(case="a"), started="2026-01-02T00:00:00+00:00", selection="-k a"),
+        journal("two", make_result(case="b"), started="2026-01-01T00:00:00+00:00", selection="-k b"),
+    ]
+    (part,) = merge_journals(shards)
+    assert [each.case for each in part.results] == ["a", "b"]
+    assert part.run.started == "2026-01-01T00:00:00+00:00"
+    assert part.run.selection == "-k a, -k b"
+    assert part.complete
+
+
+def test_machines_keep_apart(journal: Make, make_result: Callable[..., Result], tmp_path: Path) -> None:
+    """The journal of two GPUs and an interpreter has three parts, and reads back as it was."""
+    machines = [
+        journal("h200", make_result(case="a")),
+        journal("mi300", make_result(case="a", verdict="fail"), device="MI300", architecture="gfx942"),
+        journal(
+            "cpu",
+            make_result(case="a", evidence="interpreter"),
+            evidence="interpreter",
+            backend="interpreter",
+        ),
+    ]
+    parts = merge_journals(machines)
+    write_merged(tmp_path / "all.jsonl", parts)
+    read = read_journals([tmp_path / "all.jsonl"])
+    assert [(each.run, each.results, each.complete) for each in read] == [
+        (each.run, each.results, True) for each in machines
+    ]
+    assert merge_journals(read) == tuple(replace(each, path=tmp_path / "all.jsonl") for each in parts)
+
+
+def test_a_merged_file_that_lost_its_tail_says_so(
+    journal: Make, make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """Cut between two parts, every line is whole and every part has its end; yet one is missing."""
+    path = tmp_path / "all.jsonl"
+    write_merged(
+        path, merge_journals([journal("a", make_result()), journal("b", make_result(), device="B200")])
+    )
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
+    (first,) = read_journals([path])
+    assert first.problem == "the end line counts 1 runs that follow, the file has 0"
+
+
+def test_the_larger_error_is_kept(
+    journal: Make, make_result: Callable[..., Result], make_measurement: Callable[..., Measurement]
+) -> None:
+    """Two runs that agree on the verdict may have measured different errors."""
+    small, large, nan = (
+        make_result(measurements=(make_measurement(each),)) for each in (0.1, 0.7, float("nan"))
+    )
+    (part,) = merge_journals([journal("a", small), journal("b", large)])
+    assert part.results == (large,)
+    (part,) = merge_journals([journal("a", large), journal("b", small)])
+    assert part.results == (large,)
+    (part,) = merge_journals([journal("a", large), journal("b", nan)])
+    assert part.results == (nan,)
+
+
+def test_run_comes_before_not_run(journal: Make, make_result: Callable[..., Result]) -> None:
+    """A host with one GPU and one with eight do not disagree on the cases that need two."""
+    ran, not_run = make_result(), make_result(verdict="not-run", evidence="not run")
+    for pair in ((ran, not_run), (not_run, ran)):
+        (part,) = merge_journals([journal(name, each) for name, each in zip("ab", pair, strict=True)])
+        assert part.results == (ran,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"suite_version": "0.2.0"}, "a.jsonl and b.jsonl are of different suite versions: 0.1.0 and 0.2.0"),
+        ({"catalogue": "f" * 16}, "are of different catalogues: none and ffffffffffffffff"),
+        ({"commit": "f" * 40}, "judged different commits of liger: 0123456789ab and ffffffffffff"),
+        ({"dirty": True}, "judged different commits of liger: 0123456789ab and 0123456789ab (dirty)"),
+    ],
+)
+def test_what_does_not_belong_together(
+    journal: Make, make_result: Callable[..., Result], changes: dict[str, Any], says: str
+) -> None:
+    """Different suites, or different commits of one subject."""
+    with pytest.raises(MergeError) as caught:
+        merge_journals([journal("a", make_result()), journal("b", make_result(), **changes)])
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"version": "0.9"}, "different versions of liger: 0.8.5 and 0.9"),
+        (
+            {"contracts": {"rms_norm": {"rounding": "once"}}},
+            "different contracts of liger: rms_norm (rounding llama) and rms_norm (rounding once)",
+        ),
+        ({"contracts": {}}, "different contracts of liger: rms_norm (rounding llama) and no rms_norm"),
+        (
+            {"calls": {"rms_norm": {"call": "", "stats": ""}}},
+            "rms_norm (rounding llama) and rms_norm (rounding llama) with stats",
+        ),
+    ],
+)
+def test_a_subject_is_the_same_everywhere(
+    journal: Make,
+    make_result: Callable[..., Result],
+    make_run: Callable[..., Run],
+    make_subject: Callable[..., SubjectRecord],
+    changes: dict[str, Any],
+    says: str,
+) -> None:
+    """On another GPU too, one name stands for one version with one contract."""
+    other = journal("b", make_result(), device="B200")
+    other = replace(other, run=replace(other.run, subjects=(make_subject(**changes),)))
+    with pytest.raises(MergeError) as caught:
+        merge_journals([journal("a", make_result()), other])
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "says"),
+    [
+        ({}, {"verdict": "fail"}, "verdicts: pass and fail"),
+        (
+            {"verdict": "fail", "broken": "MASK-1"},
+            {"verdict": "fail", "broken": "MASK-3"},
+            "broken clauses: MASK-1",
+        ),
+        ({"inputs": "a" * 64}, {"inputs": "b" * 64}, "inputs: aaaaaaaaaaaaaaaa and bbbbbbbbbbbbbbbb"),
+    ],
+)
+def test_answers_that_contradict_each_other(
+    journal: Make, make_result: Callable[..., Result], one: dict[str, Any], two: dict[str, Any], says: str
+) -> None:
+    """Two runs on machines of one kind, or two lines of one file: nobody knows which is true."""
+    first, second = make_result(**one), make_result(**two)
+    with pytest.raises(MergeError, match=rf"a\.jsonl and b\.jsonl give a of liger different {says}"):
+        merge_journals([journal("a", first), journal("b", second)])
+    with pytest.raises(MergeError, match=r"a\.jsonl gives a of liger different"):
+        merge_journals([replace(journal("a", second), replaced=(first,))])
+
+
+def test_what_was_only_measured_contradicts_nothing(
+    journal: Make, make_result: Callable[..., Result]
+) -> None:
+    """A property may come out in two ways."""
+    pair = [make_result("DET-2", level="property", verdict=each) for each in ("pass", "fail")]
+    (part,) = merge_journals([journal(name, each) for name, each in zip("ab", pair, strict=True)])
+    assert len(part.results) == 1
+
+
+def test_a_run_that_broke_off_is_refused(
+    journal: Make, make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """The line is named; salvaged, the part says to every later reader that it is not whole."""
+    broken = replace(journal("a", make_result()), complete=False, problem="line 7 is cut")
+    with pytest.raises(MergeError, match=r"a\.jsonl is not whole: line 7 is cut; --salvage"):
+        merge_journals([broken])
+    parts = merge_journals([broken, journal("b", make_result(), device="B200")], salvage=True)
+    write_merged(tmp_path / "all.jsonl", parts)
+    read = read_journals([tmp_path / "all.jsonl"])
+    assert [each.problem for each in read] == ["a.jsonl: line 7 is cut", ""]
+
+
+def test_a_merged_journal_is_never_overwritten(
+    journal: Make, make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """As no journal is."""
+    path = tmp_path / "all.jsonl"
+    with JournalWriter(path, journal("a").run):
+        pass
+    with pytest.raises(FileExistsError):
+        write_merged(path, merge_journals([journal("a", make_result())]))
