@@ -194,7 +194,10 @@ HEADERS: dict[str, tuple[Callable[[Lines], Lines], str]] = {
 }
 
 
-DAMAGE = {name: do for name, (do, *_) in (*ERRORS.items(), *PROBLEMS.items(), *HEADERS.items())}
+DAMAGE = {
+    **{name: do for name, (do, _, _) in (*ERRORS.items(), *PROBLEMS.items())},
+    **{name: do for name, (do, _) in HEADERS.items()},
+}
 
 
 def damage(path: Path, do: Callable[[Lines], Lines]) -> None:

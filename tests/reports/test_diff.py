@@ -96,7 +96,7 @@ def test_noise(
     same: bool,
     kind: str,
 ) -> None:
-    """A quarter of the bound is no noise; where the same bits must come out, others are told, not as worse."""
+    """A quarter of the bound is no noise; where the same bits must come out, others are told."""
     before = make_journal([make_result(measurements=(make_measurement(was),))])
     run = make_run() if same else make_run(torch="2.12.0")
     after = make_journal([make_result(measurements=(make_measurement(now),))], run)
