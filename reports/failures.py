@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -80,8 +81,7 @@ class Group:
         first = self.results[0]
         if first.smallest:
             return first.smallest.command
-        where = ["--backend", self.column.backend, "--subject", self.column.spec or self.column.subject]
-        return shlex.join(["conformance", "show", first.case, *where])
+        return write_command(first.case, self.column)
 
     @property
     def worst(self) -> Measurement | None:
@@ -114,6 +114,22 @@ def group_unjudged(matrix: Matrix) -> tuple[Group, ...]:
 def group_measured(matrix: Matrix) -> tuple[Group, ...]:
     """Measured properties by column, clause and operation, whatever they say."""
     return _group(matrix, ("measured",), lambda each: (each.clause, each.operation))
+
+
+def write_command(case: str, column: Column) -> str:
+    """Shell command that runs `case` where `column` has it from."""
+    where = ["--backend", column.backend, "--subject", column.spec or column.subject]
+    return shlex.join(["conformance", "show", case, *where])
+
+
+def spread(groups: Sequence[Group]) -> Sequence[Group]:
+    """The first group of each column and clause, then the second of each, and so on."""
+    seen: Counter[tuple[Column, tuple[str, ...]]] = Counter()
+    turns = []
+    for group in groups:
+        turns.append(seen[group.column, group.clauses])
+        seen[group.column, group.clauses] += 1
+    return [groups[at] for at in sorted(range(len(groups)), key=turns.__getitem__)]
 
 
 def write_rest(groups: Sequence[Group]) -> list[str]:

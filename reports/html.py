@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from functools import cache
@@ -30,6 +31,7 @@ from conformance.reports.failures import group_unjudged
 from conformance.reports.failures import write_rest
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import SEVERITY
+from conformance.reports.matrix import Column
 from conformance.reports.matrix import Matrix
 from conformance.reports.matrix import build_matrix
 from conformance.reports.page import GLYPHS
@@ -77,7 +79,8 @@ def render_html(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
         facts=facts,
         groups={"failures": failures[:MAX_GROUPS], "unjudged": unjudged[:MAX_GROUPS], "measured": measured},
         rest={"failures": write_rest(failures[MAX_GROUPS:]), "unjudged": write_rest(unjudged[MAX_GROUPS:])},
-        errors=[(column, plots.plot_errors(matrix, column)) for column in matrix.columns],
+        errors=_plot(plots.plot_errors, matrix),
+        speeds=_plot(plots.plot_speeds, matrix),
         runs=list(dict.fromkeys(map(_describe_run, runs))),
         contracts=_list_contracts(runs),
         toolchain=_list_toolchain(runs),
@@ -139,6 +142,14 @@ def _list_choices(matrix: Matrix, facts: Mapping[str, Any]) -> dict[str, list[st
         "evidence": [EVIDENCE[number] for number in sorted({each[3] for each in sums})],
         "subject": list(dict.fromkeys(f"{each.subject} {each.version}" for each in matrix.columns)),
     }
+
+
+def _plot(
+    plot: Callable[[Matrix, Column], tuple[plots.Plot, ...]], matrix: Matrix
+) -> list[tuple[Column, tuple[plots.Plot, ...]]]:
+    """The columns that have something to draw, with it."""
+    drawn = ((column, plot(matrix, column)) for column in matrix.columns)
+    return [(column, figures) for column, figures in drawn if figures]
 
 
 def _write_facets(group: Group) -> str:

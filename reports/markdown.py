@@ -64,14 +64,14 @@ def render_markdown(journals: Sequence[Journal], order: Sequence[str] = ()) -> s
         f"# Conformance: {_write_places(matrix) or 'no run'}",
         f"**{write_headline(journals, matrix)}**",
         f"Counts: {write_counts(matrix)}." if matrix.results else "",
-        *(f"> Warning: {_escape(warning)}" for warning in list_warnings(journals, matrix)),
+        *(f"> Warning: {escape(warning)}" for warning in list_warnings(journals, matrix)),
         _write_dates(runs),
         _write_runs(runs),
-        _write_matrix(matrix),
+        write_matrix(matrix),
         _write_worst(matrix),
         _write_compiled(matrix),
         _write_contracts(runs),
-        *_write_failures(group_failures(matrix)),
+        *write_failures(group_failures(matrix)),
         _write_notes("Not judged", group_unjudged(matrix)),
         _write_notes("Measured", group_measured(matrix)),
         _write_toolchain(runs),
@@ -85,7 +85,7 @@ def _sort_run(run: Run) -> tuple[str, ...]:
 
 
 def _write_places(matrix: Matrix) -> str:
-    return ", ".join(dict.fromkeys(_escape(column.place) for column in matrix.columns))
+    return ", ".join(dict.fromkeys(escape(column.place) for column in matrix.columns))
 
 
 def _write_dates(runs: Sequence[Run]) -> str:
@@ -104,24 +104,25 @@ def _write_runs(runs: Sequence[Run]) -> str:
         for run in runs
     ]
     headers += ("torch", "Triton", "Python", "suite", "commit")
-    return _write_table("## Runs", headers, dict.fromkeys(rows))
+    return write_table("## Runs", headers, dict.fromkeys(rows))
 
 
-def _write_matrix(matrix: Matrix) -> str:
-    table = _write_cells("## Matrix", matrix, matrix.rows, _write_verdict)
+def write_matrix(matrix: Matrix) -> str:
+    """The matrix under a heading, with its legend; empty without results."""
+    table = write_cells("## Matrix", matrix, matrix.rows, _write_verdict)
     legend = (f"- {name}: {meaning}" for name, meaning in EVIDENCE_LEGEND.items())
     return table and "\n".join([table, "", CELL_LEGEND, "", *legend])
 
 
 def _write_verdict(cell: Cell, column: Column) -> str:
-    text = _escape(write_cell(cell, column))
+    text = escape(write_cell(cell, column))
     return f"**{text}**" if cell.verdict in FAULTS else text
 
 
 def _write_worst(matrix: Matrix) -> str:
     measured = {clause for (clause, _), cell in matrix.cells.items() if cell.worst is not None}
     rows = [row for row in matrix.rows if row in measured]
-    table = _write_cells("## Worst errors", matrix, rows, _write_error)
+    table = write_cells("## Worst errors", matrix, rows, _write_error)
     return (
         table
         and f"{table}\n\nA cell has {WORST_LEGEND} Then the same error in ulp, and the tensor that has it."
@@ -136,7 +137,7 @@ def _write_compiled(matrix: Matrix) -> str:
 def _write_error(cell: Cell, column: Column) -> str:
     if cell.worst is None:
         return ""
-    parts = [write_fraction(cell.worst.fraction), write_ulp(cell.worst), _escape(cell.worst.quantity)]
+    parts = [write_fraction(cell.worst.fraction), write_ulp(cell.worst), escape(cell.worst.quantity)]
     return ", ".join(filter(None, parts))
 
 
@@ -147,15 +148,16 @@ def _write_contracts(runs: Iterable[Run]) -> str:
         for subject in run.subjects
         for operation, declared in subject.contracts.items()
     }
-    return _write_table("## Declared contracts", ("subject", "operation", "declares"), sorted(rows))
+    return write_table("## Declared contracts", ("subject", "operation", "declares"), sorted(rows))
 
 
-def _write_failures(groups: Sequence[Group]) -> Iterator[str]:
+def write_failures(groups: Sequence[Group], limit: int = MAX_GROUPS) -> Iterator[str]:
+    """The first `limit` groups under a heading, and how many more there are; nothing without groups."""
     if not groups:
         return
     yield "## Failures"
-    yield from map(_write_failure, groups[:MAX_GROUPS])
-    yield from write_rest(groups[MAX_GROUPS:])
+    yield from map(_write_failure, groups[:limit])
+    yield from write_rest(groups[limit:])
 
 
 def _write_failure(group: Group) -> str:
@@ -164,10 +166,10 @@ def _write_failure(group: Group) -> str:
         facts.append(f"worst: {write_measurement(group.worst)}")
     cases = f"{count(len(group.results), 'case')} ({', '.join(group.dtypes)})"
     paragraphs = [
-        f"### {_escape(group.title)}",
+        f"### {escape(group.title)}",
         f"{cases}. The smallest:",
-        _write_fence("text", "\n".join(filter(None, facts))),
-        _write_fence("sh", group.command),
+        write_fence("text", "\n".join(filter(None, facts))),
+        write_fence("sh", group.command),
         f"Like: {', '.join(group.bugs)}" if group.bugs else "",
     ]
     return "\n\n".join(filter(None, paragraphs))
@@ -182,7 +184,7 @@ def _write_notes(title: str, groups: Sequence[Group]) -> str:
         )
         for group in groups[:MAX_GROUPS]
     ]
-    return "\n\n".join([_write_table(f"## {title}", headers, rows), *write_rest(groups[MAX_GROUPS:])])
+    return "\n\n".join([write_table(f"## {title}", headers, rows), *write_rest(groups[MAX_GROUPS:])])
 
 
 def _write_toolchain(runs: Iterable[Run]) -> str:
@@ -194,41 +196,40 @@ def _write_toolchain(runs: Iterable[Run]) -> str:
             *(("canary failed", clip(f"{name}: {fault}", MAX_TEXT)) for name, fault in run.canaries.items()),
         )
     }
-    return _write_table("## Faults of the toolchain", ("backend", "what", "fault"), sorted(rows))
+    return write_table("## Faults of the toolchain", ("backend", "what", "fault"), sorted(rows))
 
 
-def _write_cells(
-    title: str, matrix: Matrix, rows: Sequence[str], write: Callable[[Cell, Column], str]
-) -> str:
+def write_cells(title: str, matrix: Matrix, rows: Sequence[str], write: Callable[[Cell, Column], str]) -> str:
     """A table of one row a clause and one column a column of the matrix; empty without rows."""
-    headers = ["clause", *("<br>".join(map(_escape, column.heading)) for column in matrix.columns)]
+    headers = ["clause", *("<br>".join(map(escape, column.heading)) for column in matrix.columns)]
     written = [
         [clause, *(write(cell, column) if cell else "–" for column, cell in matrix.row(clause))]
         for clause in rows
     ]
-    return _join_table(title, headers, written)
+    return join_table(title, headers, written)
 
 
-def _write_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def write_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A titled table of plain text; empty without rows."""
-    return _join_table(title, headers, [list(map(_escape, row)) for row in rows])
+    return join_table(title, headers, [list(map(escape, row)) for row in rows])
 
 
-def _join_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def join_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A titled table of Markdown; empty without rows."""
     if not rows:
         return ""
     lines = [headers, ["---"] * len(headers), *rows]
     return "\n".join([title, "", *(f"| {' | '.join(line)} |" for line in lines)])
 
 
-def _write_fence(language: str, text: str) -> str:
+def write_fence(language: str, text: str) -> str:
     """A fenced block; the fence is longer than any run of backticks inside."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Plain text for a table or a heading: one line, nothing that Markdown reads as markup."""
     # An underscore inside a word is no markup, and ids are easier to search for without backslashes.
     return re.sub(r"([\\`*\[\]<>|]|\b_|_\b)", r"\\\1", re.sub(r"\s+", " ", text))

@@ -17,6 +17,7 @@ from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import Column
 from conformance.reports.matrix import Matrix
 from conformance.reports.matrix import standing
+from conformance.reports.result import Result
 from conformance.reports.wording import write_fraction
 
 
@@ -38,6 +39,12 @@ MARKERS = (
 
 #: What is drawn for a value above the scale.
 _ABOVE = "m0-5l4.5 8h-9z"
+
+#: Where the scale of a speed plot ends, as a ratio to a copy: more than a copy allows is flagged.
+SPEED_TOP = 1.25
+
+#: The quantity of a measurement that is a speed as a ratio to a copy.
+COPY_RATIO = "copy ratio"
 
 _SHAPE = re.compile(r"(?:[^/]+/){4}(\d+(?:x\d+)*)(?:/|$)")
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -131,6 +138,22 @@ def plot_errors(matrix: Matrix, column: Column) -> tuple[Plot, ...]:
             values = found.setdefault((result.operation, result.direction), {}).setdefault(result.dtype, {})
             values[size] = max(values.get(size, 0.0), _finite(worst.fraction))
     return _draw(found, ERROR_TOP)
+
+
+def plot_speeds(matrix: Matrix, column: Column) -> tuple[Plot, ...]:
+    """The best speed over the hidden size, as a ratio to a copy, for each operation and direction."""
+    found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
+    for result in matrix.column(column):
+        size, ratio = hidden_size_of(result.case), read_speed(result)
+        if size and ratio is not None and math.isfinite(ratio):
+            values = found.setdefault((result.operation, result.direction), {}).setdefault(result.dtype, {})
+            values[size] = max(values.get(size, 0.0), ratio)
+    return _draw(found, SPEED_TOP)
+
+
+def read_speed(result: Result) -> float | None:
+    """Speed as a ratio to a copy of the same bytes in the same run; ``None`` where it was not measured."""
+    return next((each.got for each in result.measurements if each.quantity == COPY_RATIO), None)
 
 
 def hidden_size_of(case: str) -> int | None:

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+from conformance.reports.badge import render_badge
+from conformance.reports.github import render_annotations
+from conformance.reports.github import render_comment
+from conformance.reports.github import render_summary
 from conformance.reports.html import render_html
 from conformance.reports.journal import Journal
+from conformance.reports.json_report import render_json
+from conformance.reports.junit import render_junit
 from conformance.reports.markdown import render_markdown
 from conformance.reports.terminal import render_terminal
 
@@ -25,6 +31,12 @@ FORMATS: Mapping[str, Renderer] = {
     "terminal": _ordered(render_terminal),
     "markdown": _ordered(render_markdown),
     "html": render_html,
+    "json": render_json,
+    "junit": render_junit,
+    "github-summary": render_summary,
+    "github-comment": render_comment,
+    "github-annotations": render_annotations,
+    "badge": render_badge,
 }
 
 

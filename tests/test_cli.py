@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ def test_a_mistake_is_one_sentence(
 @pytest.fixture
 def journal(tmp_path: Path, a_run: Run, a_result: Result) -> Path:
     recorder = Recorder(tmp_path, a_run)
-    recorder.write(a_result)
+    recorder.write(replace(a_result, verdict="fail"))
     recorder.close()
     return recorder.path
 
@@ -115,9 +116,9 @@ def test_report_writes_each_format(capsys: pytest.CaptureFixture[str], journal: 
     """To standard output, or to a file that ends with a newline."""
     assert run("report", str(journal), "--format", format) == 0
     printed = capsys.readouterr().out
-    assert "MASK-1" in printed
+    assert ("MASK-1" in printed) == (format != "badge")
     assert run("report", str(journal), "--format", format, "-o", str(journal.with_suffix(".out"))) == 0
-    assert journal.with_suffix(".out").read_text().rstrip("\n") == printed.rstrip("\n")
+    assert journal.with_suffix(".out").read_text() == printed
     assert capsys.readouterr().out == ""
 
 

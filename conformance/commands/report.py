@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,19 +26,29 @@ def add(commands: Subparsers) -> None:
     parser.add_argument(
         "results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals"
     )
-    parser.add_argument("--format", choices=sorted(FORMATS), default="terminal", help="default: terminal")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="terminal",
+        help="html is one page that needs no network; json is the matrix for a program; junit is for a CI's "
+        "page of tests; github-summary, github-comment and github-annotations are for a workflow; badge is an "
+        "SVG (default: terminal)",
+    )
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
     parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Render journals."""
-    text = render(options.format, read_journals(options.results), STATEMENTS)
+    # A subject's text may hold what no encoding has, a lone surrogate.
+    text = render(options.format, read_journals(options.results), STATEMENTS).encode(
+        "utf-8", "backslashreplace"
+    )
     if options.output is None:
-        print(text)
+        sys.stdout.write(text.decode())
         return 0
     try:
-        options.output.write_text(text if text.endswith("\n") else f"{text}\n")
+        options.output.write_bytes(text)
     except OSError as error:
         raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
     return 0
