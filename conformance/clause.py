@@ -132,3 +132,6 @@ CLAUSES: Mapping[str, Clause] = MappingProxyType(
         )
     }
 )
+
+#: What each clause asks, by id and in the order of the contract.
+STATEMENTS: Mapping[str, str] = MappingProxyType({id: clause.statement for id, clause in CLAUSES.items()})

@@ -61,6 +61,13 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
             "(default: start a new one)",
         },
     ),
+    (
+        "--no-github",
+        {
+            "action": "store_true",
+            "help": "in GitHub Actions, write no annotations and nothing to the step's summary",
+        },
+    ),
 )
 
 
@@ -106,8 +113,8 @@ def option(config: pytest.Config, name: str) -> Any:
 
 
 def is_asked_for(config: pytest.Config) -> bool:
-    """Whether an option of ours was given."""
-    return any(option(config, name) is not None for name, _ in OPTIONS)
+    """Whether an option of ours was given that says what to run, or how."""
+    return any(option(config, name) is not None for name, _ in OPTIONS if name != "--no-github")
 
 
 def selection(config: pytest.Config) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Generator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -23,6 +25,7 @@ from conformance.options import option
 from conformance.options import register
 from conformance.options import results_folder
 from conformance.options import selection
+from conformance.progress import ProgressReporter
 
 
 if TYPE_CHECKING:
@@ -379,12 +382,23 @@ class _Controller:
             terminalreporter.section("conformance")
             paths = [each.path for each in state.recorders.values()]
             terminalreporter.write_line(summary(paths, terminalreporter._tw.fullwidth))
+            if not option(self.config, "--no-github"):
+                self._announce(terminalreporter, paths)
+
+    def _announce(self, terminalreporter: Any, paths: Sequence[Path]) -> None:
+        """In GitHub Actions, annotations and the step's summary."""
+        from conformance import github
+        from conformance.reports.journal import read_journals
+
+        if github.is_there():
+            terminalreporter.write(github.announce(read_journals(paths)))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Results arrive here unless this process is a worker of pytest-xdist."""
     if not hasattr(session.config, "workerinput"):
         session.config.pluginmanager.register(_Controller(session.config), "conformance-controller")
+        session.config.pluginmanager.register(ProgressReporter(session.config), "conformance-progress")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

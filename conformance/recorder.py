@@ -51,7 +51,8 @@ class Recorder:
         """End the journal and write the matrix beside it; an interrupted run is not complete."""
         self._writer.close(complete=complete)
         markdown = render_markdown([read_journal(self.path)], tuple(CLAUSES))
-        self.path.with_suffix(".md").write_text(markdown)
+        # A subject's message may hold what no encoding has, a lone surrogate.
+        self.path.with_suffix(".md").write_text(markdown, "utf-8", "backslashreplace")
 
 
 def summary(paths: Sequence[Path], width: int) -> str:

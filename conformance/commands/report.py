@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.clause import CLAUSES
+from conformance.clause import STATEMENTS
 from conformance.commands.usage import UsageError
 from conformance.reports.journal import read_journals
 from conformance.reports.render import FORMATS
@@ -16,8 +16,6 @@ from conformance.reports.render import render
 
 if TYPE_CHECKING:
     from conformance.commands.usage import Subparsers
-
-STATEMENTS = {clause.id: clause.statement for clause in CLAUSES.values()}
 
 
 def add(commands: Subparsers) -> None:
@@ -30,9 +28,10 @@ def add(commands: Subparsers) -> None:
         "--format",
         choices=FORMATS,
         default="terminal",
-        help="html is one page that needs no network; json is the matrix for a program; junit is for a CI's "
-        "page of tests; github-summary, github-comment and github-annotations are for a workflow; badge is an "
-        "SVG (default: terminal)",
+        metavar="FORMAT",
+        help="terminal (the default), markdown, html (one page that needs no network), json (the matrix for "
+        "a program), junit (for a CI's page of tests), github-summary, github-comment, github-annotations "
+        "(for a workflow), badge (SVG)",
     )
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
     parser.set_defaults(command=run)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.clause import CLAUSES
+from conformance.clause import STATEMENTS
 from conformance.reports.html import render_html
 from conformance.reports.journal import Journal
 from conformance.reports.journal import read_journal
@@ -20,7 +20,6 @@ from conformance.reports.result import SmallestCall
 from tests.reports.browser import Browser
 
 
-STATEMENTS = {clause.id: clause.statement for clause in CLAUSES.values()}
 PUBLISHED = Path(__file__).parents[2] / "reports/matrices/nvidia-h200-cuda-builtin.jsonl"
 
 #: Seconds in which a page opens.
