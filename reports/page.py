@@ -43,9 +43,9 @@ MAX_TEXT = 1000
 #: A mark for each standing, so that a reader who sees no colour still sees a pattern.
 GLYPHS: Mapping[str, str] = {
     "crash": "✖",
-    "timeout": "⧖",
+    "timeout": "◔",
     "fail": "✗",
-    "toolchain": "⚒",
+    "toolchain": "△",
     "not-run": "○",
     "waived": "◌",
     "refused": "⊘",

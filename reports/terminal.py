@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -44,6 +45,9 @@ MAX_GROUPS = 20
 #: Characters of a message or a call that are shown.
 MAX_TEXT = 400
 
+# A colour, or else a control character that is no line break.
+_CONTROL = re.compile("\x1b\\[\\d{0,2}m|([\x00-\x09\x0b-\x1f\x7f-\x9f])")
+
 # Red for faults, yellow for what could not be judged, green for proof; the words say the same without colour.
 _COLORS = {
     "crash": "31",
@@ -79,7 +83,12 @@ def render_terminal(
         _write_groups("Not judged", [_write_note(group, width) for group in unjudged], unjudged),
         _write_groups("Measured", [_write_note(group, width) for group in measured], measured),
     ]
-    return "\n\n".join(filter(None, sections)) + "\n"
+    return _CONTROL.sub(_tame, "\n\n".join(filter(None, sections)) + "\n")
+
+
+def _tame(found: re.Match[str]) -> str:
+    """A stranger's text moves no cursor and rings no bell; colours stay."""
+    return "\N{REPLACEMENT CHARACTER}" if found[1] else found[0]
 
 
 def _write_run(run: Run, width: int) -> str:

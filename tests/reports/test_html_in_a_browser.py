@@ -17,6 +17,7 @@ from conformance.reports.result import Measurement
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import SmallestCall
+from conformance.reports.result import SubjectRecord
 from tests.reports.browser import Browser
 
 
@@ -309,3 +310,52 @@ def test_a_hundred_thousand_cases_open_quickly(
     large = replace(published, run=run, results=results)
     assert show(large, times=3) < LIMIT
     assert len(choose(browser, dtype="float16", subject="library 7")) > 50
+
+
+def test_a_hostile_journal_runs_nothing(
+    browser: Browser,
+    show: Callable[..., float],
+    make_journal: Callable[..., Journal],
+    make_run: Callable[..., Run],
+    make_subject: Callable[..., SubjectRecord],
+    make_result: Callable[..., Result],
+    make_smallest: Callable[..., SmallestCall],
+) -> None:
+    """Neither on loading, nor when every cell, failure and plot is opened."""
+    attack = "</script></template><img src=x onerror='hit=1'><script>hit=2</script><svg onload='hit=3'>"
+    subject = make_subject(attack, spec=attack, version=attack, contracts={attack: {attack: attack}})
+    runs = [
+        make_run(subjects=(subject,), device=f"{attack}{at}", canaries={attack: attack}) for at in range(2)
+    ]
+    shape = f"{attack}/{attack}/forward/float16/3x7".replace("</", "<\\/")
+    result = make_result(
+        attack,
+        shape,
+        "fail",
+        operation=attack,
+        dtype=attack,
+        subject=attack,
+        message=attack,
+        broken=attack,
+        bugs=(attack,),
+        smallest=make_smallest(case=attack, call=attack, message=attack, command=attack),
+    )
+    show(*(make_journal([result], run) for run in runs))
+    browser.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    for cell in ("0-0", "0-1"):
+        browser.evaluate(f"""document.querySelector("button[data-cell='{cell}']").click()""")
+    browser.evaluate("new Promise(done => setTimeout(done, 200))")
+    assert browser.evaluate("window.hit") is None
+    assert browser.evaluate("document.querySelectorAll('img').length") == 0
+    assert attack in browser.evaluate("document.getElementById('panel').textContent")
+
+
+def test_a_command_is_copied(browser: Browser, show: Callable[..., float], mixed: Journal) -> None:
+    """Or at least selected, where the browser does not let a page write to the clipboard."""
+    show(mixed)
+    browser.evaluate("document.querySelector('.failure').open = true")
+    browser.evaluate("document.querySelector('.failure .copy').click()")
+    browser.evaluate("new Promise(done => setTimeout(done, 100))")
+    assert browser.evaluate("document.querySelector('.failure .copy').textContent") in ("Copied", "Selected")
+    command = browser.evaluate("document.querySelector('.failure .command code').textContent")
+    assert browser.evaluate("getSelection().toString()").strip() == command

@@ -149,3 +149,15 @@ def test_width_of_the_terminal(
     monkeypatch.setenv("COLUMNS", "60")
     journal = make_journal([make_result()])
     assert render_terminal([journal]) == render_terminal([journal], width=60)
+
+
+def test_control_characters_are_shown(
+    make_journal: Callable[..., Journal], make_run: Callable[..., Run], make_result: Callable[..., Result]
+) -> None:
+    """What a journal says cannot clear the screen or set the window's title; our own colours stay."""
+    text = "x\x1b[2J\x1b]0;title\x07\x9b1A\ry"
+    result = make_result(case=text, operation=text, verdict="fail", message=text)
+    report = render_terminal([make_journal([result], make_run(device=text))], color=True)
+    assert "\x1b[31m" in report
+    left = report.replace("\x1b[31m", "").replace("\x1b[0m", "").replace("\n", "")
+    assert left.isprintable()
