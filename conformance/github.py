@@ -9,26 +9,23 @@ from pathlib import Path
 from conformance.clause import STATEMENTS
 from conformance.reports.github import render_annotations
 from conformance.reports.github import render_summary
-from conformance.reports.journal import Journal
+from conformance.reports.journal import read_journals
 
 
-def is_there() -> bool:
-    """Whether this process runs in GitHub Actions."""
-    return os.environ.get("GITHUB_ACTIONS") == "true"
+def announce(paths: Sequence[Path]) -> str:
+    """Add these journals to the step's summary; returns their annotations, for standard output.
 
-
-def announce(journals: Sequence[Journal], changes: Sequence[str] = ()) -> str:
-    """Add to the step's summary; returns the annotations, for standard output.
-
-    `changes` are lines of Markdown on what is not as in a baseline.
+    Outside of GitHub Actions there is neither.
     """
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return ""
+    journals, summary = read_journals(paths), os.environ.get("GITHUB_STEP_SUMMARY")
     annotations = render_annotations(journals, STATEMENTS)
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
+    if not summary:
         return annotations
     try:
-        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(render_summary(journals, STATEMENTS, changes))
+        with Path(summary).open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(render_summary(journals, STATEMENTS))
     except OSError as error:
         annotations += f"::warning::the step's summary cannot be written: {error.strerror}\n"
     return annotations

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Generator
-from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
-from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -383,15 +381,9 @@ class _Controller:
             paths = [each.path for each in state.recorders.values()]
             terminalreporter.write_line(summary(paths, terminalreporter._tw.fullwidth))
             if not option(self.config, "--no-github"):
-                self._announce(terminalreporter, paths)
+                from conformance.github import announce
 
-    def _announce(self, terminalreporter: Any, paths: Sequence[Path]) -> None:
-        """In GitHub Actions, annotations and the step's summary."""
-        from conformance import github
-        from conformance.reports.journal import read_journals
-
-        if github.is_there():
-            terminalreporter.write(github.announce(read_journals(paths)))
+                terminalreporter.write(announce(paths))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

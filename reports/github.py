@@ -112,7 +112,7 @@ def render_summary(
 ) -> str:
     """The summary of a step: headline, what changed, the matrix, the ten worst errors, the failures.
 
-    `changes` are lines of Markdown on what is not as in a baseline; without them there is no such section.
+    `changes` are lines of text on what is not as in a baseline; without them there is no such section.
     """
     matrix = build_matrix(journals, tuple(clauses))
     sections = [
@@ -173,7 +173,7 @@ def _write_head(journals: Sequence[Journal], matrix: Matrix, heading: str) -> It
 def _write_changes(changes: Sequence[str]) -> Iterator[str]:
     if changes:
         yield "## Since the baseline"
-        yield "\n".join(changes)
+        yield write_fence("text", "\n".join(changes))
 
 
 def _write_worst(matrix: Matrix) -> str:

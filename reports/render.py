@@ -40,13 +40,25 @@ FORMATS: Mapping[str, Renderer] = {
 }
 
 
-def render(format: str, journals: Sequence[Journal], clauses: Mapping[str, str] | Sequence[str] = ()) -> str:
+#: Formats that also tell what changed since a baseline.
+COMPARING = {"github-summary": render_summary, "github-comment": render_comment}
+
+
+def render(
+    format: str,
+    journals: Sequence[Journal],
+    clauses: Mapping[str, str] | Sequence[str] = (),
+    changes: Sequence[str] = (),
+) -> str:
     """The report on `journals` in `format`, one of :data:`FORMATS`.
 
-    `clauses` are the clause ids in their order, with what each asks where that is known.
+    `clauses` are the clause ids in their order, with what each asks where that is known; `changes` are lines
+    on what changed, for one of :data:`COMPARING`.
     Raises :class:`ValueError` for another format.
     """
     if format not in FORMATS:
         raise ValueError(f"{format!r} is no report format; the formats are {', '.join(FORMATS)}")
     statements = clauses if isinstance(clauses, Mapping) else dict.fromkeys(clauses, "")
+    if changes:
+        return COMPARING[format](journals, statements, changes)
     return FORMATS[format](journals, statements)

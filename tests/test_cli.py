@@ -122,6 +122,23 @@ def test_report_writes_each_format(capsys: pytest.CaptureFixture[str], journal: 
     assert capsys.readouterr().out == ""
 
 
+def test_report_tells_what_changed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, journal: Path, a_run: Run, a_result: Result
+) -> None:
+    """Since a baseline, in the formats for GitHub; another format is a usage error."""
+    recorder = Recorder(tmp_path / "before", a_run)
+    recorder.write(replace(a_result, verdict="pass"))
+    recorder.close()
+    baseline = ("--baseline", str(recorder.path))
+    for format in ("github-summary", "github-comment"):
+        assert run("report", str(journal), "--format", format, *baseline) == 0
+        assert (
+            "## Since the baseline\n\n```text\nWorse than before: newly failing 1." in capsys.readouterr().out
+        )
+    assert run("report", str(journal), *baseline) == 2
+    assert "`conformance diff` prints the changes alone" in capsys.readouterr().err
+
+
 def test_report_says_where_it_cannot_write(capsys: pytest.CaptureFixture[str], journal: Path) -> None:
     """A folder that is not there is a usage error."""
     assert run("report", str(journal), "-o", str(journal.parent / "no" / "file")) == 2

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.github import announce
-from conformance.github import is_there
-from conformance.reports.journal import Journal
+from conformance.recorder import Recorder
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 
@@ -58,37 +57,32 @@ def test_turned_off(run: pytest.Pytester) -> None:
     assert not (run.path / "summary.md").exists()
 
 
-@pytest.mark.parametrize(("value", "there"), [("true", True), ("false", False), (None, False)])
-def test_where_it_is_on(monkeypatch: pytest.MonkeyPatch, value: str | None, there: bool) -> None:
-    """Only where GitHub says so."""
+@pytest.fixture
+def journal(tmp_path: Path, a_run: Run, a_result: Result) -> Path:
+    recorder = Recorder(tmp_path, a_run)
+    recorder.write(replace(a_result, verdict="fail"))
+    recorder.close()
+    return recorder.path
+
+
+@pytest.mark.parametrize(("value", "lines"), [("true", 1), ("false", 0), (None, 0)])
+def test_where_it_is_on(
+    journal: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, lines: int
+) -> None:
+    """Only where GitHub says so; without a file for the summary there are the annotations."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     if value is not None:
         monkeypatch.setenv("GITHUB_ACTIONS", value)
-    assert is_there() is there
+    assert len(announce([journal]).splitlines()) == lines
 
 
-@pytest.fixture
-def journal(a_run: Run, a_result: Result) -> Journal:
-    results = (replace(a_result, verdict="fail"),)
-    return Journal(path=Path("a.jsonl"), run=a_run, results=results, complete=True)
-
-
-def test_a_summary_that_cannot_be_written(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It costs a warning; without a file to write to there is none."""
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no" / "summary.md"))
+def test_a_summary_that_cannot_be_written(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs a warning."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(journal.parent / "no" / "summary.md"))
     said = "::warning::the step's summary cannot be written: No such file or directory"
-    assert announce(journal).splitlines()[1:] == [said]
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY")
-    assert len(announce(journal).splitlines()) == 1
-
-
-def test_changes_since_a_baseline(journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand in the summary."""
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    announce(journal, ["- MASK-1 fails now"])
-    assert "## Since the baseline\n\n- MASK-1 fails now\n" in (tmp_path / "summary.md").read_text()
+    assert announce([journal]).splitlines()[1:] == [said]
 
 
 def test_the_option_alone_starts_no_catalogue(pytester: pytest.Pytester) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.clause import STATEMENTS
 from conformance.commands.usage import UsageError
+from conformance.reports.diff import find_changes
+from conformance.reports.diff import write_changes
+from conformance.reports.journal import Journal
 from conformance.reports.journal import read_journals
+from conformance.reports.render import COMPARING
 from conformance.reports.render import FORMATS
 from conformance.reports.render import render
 
@@ -33,16 +38,22 @@ def add(commands: Subparsers) -> None:
         "a program), junit (for a CI's page of tests), github-summary, github-comment, github-annotations "
         "(for a workflow), badge (SVG)",
     )
+    parser.add_argument(
+        "--baseline",
+        type=Path,
+        metavar="BASELINE",
+        help="journal or folder to compare with, for github-summary and github-comment",
+    )
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
     parser.set_defaults(command=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Render journals."""
+    journals = read_journals(options.results)
+    changes = _compare(options, journals) if options.baseline else []
     # A subject's text may hold what no encoding has, a lone surrogate.
-    text = render(options.format, read_journals(options.results), STATEMENTS).encode(
-        "utf-8", "backslashreplace"
-    )
+    text = render(options.format, journals, STATEMENTS, changes).encode("utf-8", "backslashreplace")
     if options.output is None:
         sys.stdout.write(text.decode())
         return 0
@@ -51,3 +62,10 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
     return 0
+
+
+def _compare(options: argparse.Namespace, journals: Sequence[Journal]) -> list[str]:
+    if options.format not in COMPARING:
+        formats = " and ".join(COMPARING)
+        raise UsageError(f"--baseline is for {formats}; `conformance diff` prints the changes alone")
+    return write_changes(find_changes(read_journals([options.baseline]), journals))

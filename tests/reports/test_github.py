@@ -154,7 +154,7 @@ def test_a_comment(make_journal: Callable[..., Journal], make_result: Callable[.
     ]
     comment = render_comment([make_journal(results)], CLAUSES, ["- EPS-1 fails now"])
     assert comment.startswith(f"{MARKER}\n")
-    assert "- EPS-1 fails now" in comment
+    assert "## Since the baseline\n\n```text\n- EPS-1 fails now\n```" in comment
     assert "| MASK | pass 2 |\n| EPS | **FAIL 1/1** |\n\n" in comment
     assert "(1 case): b\\|d\n\n```sh\nconformance show a --backend cuda --subject liger\n```" in comment
     assert "<details><summary>Every clause</summary>\n\n| clause |" in comment
