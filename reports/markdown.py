@@ -130,7 +130,7 @@ def _write_worst(matrix: Matrix) -> str:
 
 
 def _write_compiled(matrix: Matrix) -> str:
-    table = _write_table("## Compiled kernels", HEADERS, rows(list_builds(matrix)))
+    table = write_table("## Compiled kernels", HEADERS, rows(list_builds(matrix)))
     return table and f"{table}\n\n{LEGEND}"
 
 
