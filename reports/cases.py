@@ -23,7 +23,7 @@ from conformance.reports.wording import count
 
 #: A machine: where a subject ran. Subjects are in the rows here.
 _Machine = tuple[str, str, str]
-_Row = tuple[str, str]
+_Row = tuple[str, str, str]
 
 
 def render_cases(journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
@@ -36,10 +36,10 @@ def render_cases(journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
     rows = _standings(matrix)
     differing = sum(not _agree(found.values()) for found in rows.values())
     cells = [
-        (f"`{case}`", subject, *(found.get(each, "") for each in machines), _mark(found.values()))
-        for (case, subject), found in rows.items()
+        (clause, f"`{case}`", subject, *(found.get(each, "") for each in machines), _mark(found.values()))
+        for (clause, case, subject), found in rows.items()
     ]
-    headings = ("case", "subject", *("<br>".join(each) for each in machines), "")
+    headings = ("clause", "case", "subject", *("<br>".join(each) for each in machines), "")
     summary = f"{count(len(rows), 'row')}; machines disagree on {differing}."
     return f"{summary}\n\n{tabulate(cells, headings, tablefmt='github')}\n"
 
@@ -49,12 +49,12 @@ def _machine(column: Column) -> _Machine:
 
 
 def _standings(matrix: Matrix) -> Mapping[_Row, dict[_Machine, str]]:
-    """Case and subject to the standing on each machine, in the order of the clauses."""
+    """Clause, case and subject to the standing on each machine, in the order of the clauses."""
     rows: dict[_Row, dict[_Machine, str]] = {}
     for clause in matrix.rows:
         for column, cell in matrix.row(clause):
             for result in cell.results if cell else ():
-                key = result.case, f"{column.subject} {column.version}"
+                key = clause, result.case, f"{column.subject} {column.version}"
                 rows.setdefault(key, {})[_machine(column)] = standing(result)
     return rows
 

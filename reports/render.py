@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 
 from conformance.reports.badge import render_badge
+from conformance.reports.cases import render_cases
 from conformance.reports.github import render_annotations
 from conformance.reports.github import render_comment
 from conformance.reports.github import render_summary
@@ -30,6 +31,7 @@ def _ordered(renderer: Callable[[Sequence[Journal], Sequence[str]], str]) -> Ren
 FORMATS: Mapping[str, Renderer] = {
     "terminal": _ordered(render_terminal),
     "markdown": _ordered(render_markdown),
+    "cases": _ordered(render_cases),
     "html": render_html,
     "json": render_json,
     "junit": render_junit,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.clause import CLAUSES
 from conformance.clause import STATEMENTS
 from conformance.commands.usage import UsageError
 from conformance.reports.diff import find_changes
@@ -34,9 +36,15 @@ def add(commands: Subparsers) -> None:
         choices=FORMATS,
         default="terminal",
         metavar="FORMAT",
-        help="terminal (the default), markdown, html (one page that needs no network), json (the matrix for "
-        "a program), junit (for a CI's page of tests), github-summary, github-comment, github-annotations "
-        "(for a workflow), badge (SVG)",
+        help="terminal (the default), markdown, cases (a row for each case, to compare machines), html (one "
+        "page that needs no network), json (the matrix for a program), junit (for a CI's page of tests), "
+        "github-summary, github-comment, github-annotations (for a workflow), badge (SVG)",
+    )
+    parser.add_argument(
+        "--clause",
+        action="append",
+        metavar="CLAUSE",
+        help="show this clause or family alone; may be given several times (default: all)",
     )
     parser.add_argument(
         "--baseline",
@@ -50,7 +58,7 @@ def add(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Render journals."""
-    journals = read_journals(options.results)
+    journals = [_choose(each, options.clause) for each in read_journals(options.results)]
     changes = _compare(options, journals) if options.baseline else []
     # A subject's text may hold what no encoding has, a lone surrogate.
     text = render(options.format, journals, STATEMENTS, changes).encode("utf-8", "backslashreplace")
@@ -62,6 +70,17 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
     return 0
+
+
+def _choose(journal: Journal, clauses: Sequence[str] | None) -> Journal:
+    """The journal with these clauses or families alone."""
+    strange = set(clauses or ()) - set(CLAUSES) - {each.family for each in CLAUSES.values()}
+    if strange:
+        raise UsageError(f"{min(strange)!r} is no clause; `conformance list --clauses` names every clause")
+    if not clauses:
+        return journal
+    wanted = {each.id for each in CLAUSES.values() if {each.id, each.family} & set(clauses)}
+    return replace(journal, results=tuple(each for each in journal.results if each.clause in wanted))
 
 
 def _compare(options: argparse.Namespace, journals: Sequence[Journal]) -> list[str]:
