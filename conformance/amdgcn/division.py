@@ -1,8 +1,10 @@
 """The three instructions around a correctly rounded float32 division: scale, fused steps, fixup.
 
-"AMD Instinct MI300 CDNA3 ISA", section 12.11, V_DIV_SCALE_F32, V_DIV_FMAS_F32 and V_DIV_FIXUP_F32. For
-V_DIV_FMAS the manual prints a factor of 2**32; a division then comes out wrong. The scaling of V_DIV_SCALE,
-by 2**±64, is undone only by 2**64 where the quotient's exponent is above the middle and 2**-64 elsewhere.
+"AMD Instinct MI300 CDNA3 ISA" and "RDNA3 ISA", chapter "Instructions": V_DIV_SCALE_F32, V_DIV_FMAS_F32 and
+V_DIV_FIXUP_F32. In two places the manuals cannot be meant as printed, since a division would come out wrong:
+V_DIV_FMAS undoes the scaling by 2**64 or 2**-64, by the quotient's exponent, not by 2**32, and with one
+rounding; and where both the reciprocal and the quotient would be denormal, V_DIV_SCALE makes the (huge)
+denominator smaller, not larger. The tests divide numbers of all magnitudes and compare with IEEE's quotient.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from conformance.amdgcn.floats import fma32
+from conformance.amdgcn.floats import sum_to_odd
 from conformance.amdgcn.operation import Table
 from conformance.amdgcn.operation import operation
 from conformance.amdgcn.registers import Array
@@ -29,8 +32,21 @@ def _denormal(x: Array) -> Array:
     return (exponent(x) == 0) & (x != 0)
 
 
+def _ordinary(denominator: Array, numerator: Array) -> bool:
+    """Whether every quotient is far from where scaling is needed, which nearly all are."""
+    low, high = exponent(denominator), exponent(numerator)
+    difference = high - low
+    return bool(
+        ((low > 0) & (low < 253) & (high > 23) & (high < 255) & (difference > -96) & (difference < 96)).all()
+    )
+
+
 def div_scale(chosen: Array, denominator: Array, numerator: Array) -> tuple[Array, Array]:
     """`chosen` (the denominator or the numerator) scaled, and whether the quotient is to be scaled back."""
+    if _ordinary(denominator, numerator):
+        return chosen, np.zeros(
+            np.broadcast_shapes(chosen.shape, denominator.shape, numerator.shape), np.bool_
+        )
     chosen, denominator, numerator = np.broadcast_arrays(chosen, denominator, numerator)
     difference = exponent(numerator) - exponent(denominator)
     is_denominator, is_numerator = chosen == denominator, chosen == numerator
@@ -48,7 +64,7 @@ def div_scale(chosen: Array, denominator: Array, numerator: Array) -> tuple[Arra
             _NAN,
             np.where(is_denominator, up, chosen),
             up,
-            np.where(is_denominator, up, chosen),
+            np.where(is_denominator, down, chosen),
             down,
             np.where(is_numerator, up, chosen),
             up,
@@ -60,21 +76,23 @@ def div_scale(chosen: Array, denominator: Array, numerator: Array) -> tuple[Arra
 
 
 def div_fmas(a: Array, b: Array, c: Array, scale: Array) -> Array:
-    """``a · b + c``, scaled back by 2**±64 where `scale`."""
+    """``a · b + c``, scaled back by 2**±64 where `scale`; rounded once."""
     result = fma32(a, b, c)
     if scale.any():
-        factor = np.where(exponent(c) > 127, 64, -64).astype(np.int32)
-        result = np.where(scale, np.ldexp(result, factor), result)
+        product, addend = np.broadcast_arrays(np.multiply(a, b, dtype=np.float64), c.astype(np.float64))
+        factor = np.where(exponent(c) > 127, 64, -64)
+        result = np.where(scale, np.ldexp(sum_to_odd(product, addend), factor).astype(np.float32), result)
     return result
 
 
 def div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
     """The quotient with its sign, or what IEEE gives for zeros, infinities, NaN and results out of range."""
-    quotient, denominator, numerator = np.broadcast_arrays(quotient, denominator, numerator)
     sign = np.where(np.signbit(denominator) ^ np.signbit(numerator), np.float32(-1), np.float32(1))
+    magnitude = np.where(np.isnan(quotient), _INF, np.abs(quotient))
+    if _ordinary(denominator, numerator):
+        return np.copysign(magnitude, sign)
     zero_over_zero = (denominator == 0) & (numerator == 0)
     infinite_over_infinite = np.isinf(denominator) & np.isinf(numerator)
-    magnitude = np.where(np.isnan(quotient), _INF, np.abs(quotient))
     result = np.select(
         [
             np.isnan(numerator) | np.isnan(denominator) | zero_over_zero | infinite_over_infinite,

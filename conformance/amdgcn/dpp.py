@@ -31,7 +31,7 @@ class Pattern:
         """`read`, moved across lanes; 0 where the source is invalid."""
 
         def moved(group: Group) -> Array:
-            values = np.broadcast_to(read(group), group.shape)[:, self.source]
+            values = group.spread(read(group))[:, self.source]
             valid = self.valid(group)
             return values if valid.all() else np.where(valid, values, values.dtype.type(0))
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     doubtful |= small
     if doubtful.any():
         addend = np.broadcast_to(c, total.shape)
-        exact = _sum_to_odd(
+        exact = sum_to_odd(
             np.broadcast_to(product, total.shape)[doubtful], addend[doubtful].astype(np.float64)
         )
         result[doubtful] = exact.astype(np.float32)
@@ -44,7 +45,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 def fma16(a: Array, b: Array, c: Array) -> Array:
     """``a · b + c`` of float16, rounded once."""
     product, addend = np.broadcast_arrays(np.multiply(a, b, dtype=np.float64), c.astype(np.float64))
-    return _sum_to_odd(product, addend).astype(np.float16)
+    return sum_to_odd(product, addend).astype(np.float16)
 
 
 def fma64(a: Array, b: Array, c: Array) -> Array:
@@ -53,8 +54,10 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fma_of_python_floats(a: float, b: float, c: float) -> float:
-    if not np.isfinite(np.array([a, b, c])).all():
+    if not (isfinite(a) and isfinite(b)):
         return a * b + c
+    if not isfinite(c):
+        return c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return a * b + c
@@ -67,7 +70,7 @@ def _fma_of_python_floats(a: float, b: float, c: float) -> float:
 _exact_fma = np.frompyfunc(_fma_of_python_floats, 3, 1)
 
 
-def _sum_to_odd(a: Array, b: Array) -> Array:
+def sum_to_odd(a: Array, b: Array) -> Array:
     """``a + b`` of float64, rounded to odd: truncated, with the last bit set where that was not exact."""
     total = a + b
     other = total - a

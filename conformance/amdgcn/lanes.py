@@ -29,7 +29,7 @@ def _read_first_lane(instruction: Instruction, program: Program) -> Action:
     read, index = plain_reader(source, "u32"), scalar_destination(target)
 
     def act(group: Group) -> None:
-        values = np.broadcast_to(read(group), group.shape)
+        values = group.spread(read(group))
         if group.exec is None:
             group.s32[index] = values[:, :1]
         else:
@@ -45,7 +45,7 @@ def _read_lane(instruction: Instruction, program: Program) -> Action:
     read, choose, index = plain_reader(source, "u32"), plain_reader(lane, "u32"), scalar_destination(target)
 
     def act(group: Group) -> None:
-        values = np.broadcast_to(read(group), group.shape)
+        values = group.spread(read(group))
         group.s32[index] = np.take_along_axis(values, _lane_number(choose(group), group), axis=1)
 
     return act
@@ -81,8 +81,8 @@ def _permute_rows(crossed: int) -> Callable[[Instruction, Program], Action]:
         def act(group: Group) -> None:
             chosen = np.where(lane & 8, selectors[1](group), selectors[0](group))
             from_lane = ((lane & ~15) ^ crossed) + ((chosen >> shift) & np.uint32(15)).astype(np.int64)
-            from_lane = np.broadcast_to(from_lane, group.shape)
-            values = np.take_along_axis(np.broadcast_to(read(group), group.shape), from_lane, axis=1)
+            from_lane = group.spread(from_lane)
+            values = np.take_along_axis(group.spread(read(group)), from_lane, axis=1)
             valid = None if fetch_inactive else np.take_along_axis(group.active(), from_lane, axis=1)
             if valid is not None and bound_control:
                 values, valid = np.where(valid, values, np.uint32(0)), None

@@ -75,7 +75,7 @@ def _words_of(
     memory being one array.
     """
     machine = group.machine
-    first = np.broadcast_to(read(group).astype(np.int64) + offset, group.shape)
+    first = group.spread(read(group).astype(np.int64) + offset)
     last = first + width.size * width.count
     wrong = (last > machine.shared_bytes) | (first & (width.size - 1) != 0)
     if group.exec is not None:
@@ -116,7 +116,7 @@ def _store(instruction: Instruction, width: Width, offsets: list[int]) -> Action
         places = [_words_of(group, read, offset, width, "store") for offset in offsets]
         for place, readers in zip(places, sources, strict=True):
             for word, read_data in enumerate(readers):
-                value = np.broadcast_to(read_data(group), group.shape).astype(elements.dtype, copy=False)
+                value = group.spread(read_data(group)).astype(elements.dtype, copy=False)
                 if group.exec is None:
                     elements[place + word] = value
                 else:
@@ -134,7 +134,7 @@ def _lane_readers(
 
     def lane(group: Group) -> Array:
         numbers = ((read_address(group) + offset) >> np.uint32(2)) & np.uint32(group.lanes - 1)
-        return np.broadcast_to(numbers, group.shape).astype(np.int64)
+        return group.spread(numbers).astype(np.int64)
 
     return target, lane, plain_reader(data, "u32")
 
@@ -145,7 +145,7 @@ def _gather_lanes(instruction: Instruction, program: Program) -> Action:
 
     def act(group: Group) -> None:
         source = lane(group)
-        values = np.take_along_axis(np.broadcast_to(read(group), group.shape), source, axis=1)
+        values = np.take_along_axis(group.spread(read(group)), source, axis=1)
         if group.exec is not None:
             values = np.where(np.take_along_axis(group.exec, source, axis=1), values, np.uint32(0))
         store(group, group.u32[target.index], values, None)
@@ -160,7 +160,7 @@ def _scatter_lanes(instruction: Instruction, program: Program) -> Action:
     def act(group: Group) -> None:
         values, destination = np.zeros(group.shape, np.uint32), lane(group)
         wave, sender = np.nonzero(group.active())
-        values[wave, destination[wave, sender]] = np.broadcast_to(read(group), group.shape)[wave, sender]
+        values[wave, destination[wave, sender]] = group.spread(read(group))[wave, sender]
         store(group, group.u32[target.index], values, None)
 
     return act
@@ -179,7 +179,7 @@ def _swizzle(instruction: Instruction, program: Program) -> Action:
     read = plain_reader(source, "u32")
 
     def act(group: Group) -> None:
-        values = np.broadcast_to(read(group), group.shape)[:, from_lane]
+        values = group.spread(read(group))[:, from_lane]
         if group.exec is not None:
             values = np.where(group.exec[:, from_lane], values, np.uint32(0))
         store(group, group.u32[target.index], values, None)

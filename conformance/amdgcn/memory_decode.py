@@ -103,7 +103,7 @@ def decode_store(instruction: Instruction, width: Width, address: Address, sourc
     def act(group: Group) -> None:
         addresses, in_range = address(group)
         active = lanes_on(group, in_range)
-        values = [np.broadcast_to(read(group), group.shape) for read in reads]
+        values = [group.spread(read(group)) for read in reads]
         if active is None:
             group.machine.memory.store(addresses, values, width.size)
         else:
@@ -139,7 +139,7 @@ def flat_address(instruction: Instruction, operands: Sequence[Operand]) -> Addre
     if base is not None and base.kind == "scalar" and not base.absent:
         number, read = base.index // 2, plain_reader(vector, "u32")
         return lambda group: (
-            np.broadcast_to(group.s64[number] + read(group) + offset, group.shape),
+            group.spread(group.s64[number] + read(group) + offset),
             None,
         )
     read_pair = plain_reader(vector, "u64")
@@ -163,7 +163,7 @@ def buffer_address(instruction: Instruction, operands: Sequence[Operand], size: 
         offset = read_scalar(group).astype(np.uint64) + constant_offset
         if read_vector is not None:
             offset = read_vector(group) + offset
-        offset = np.broadcast_to(offset, group.shape)
+        offset = group.spread(offset)
         in_range = offset + np.uint64(size) <= group.s32[index + 2]
         return base + offset, None if in_range.all() else in_range
 

@@ -1,7 +1,8 @@
 """Operands of AMD GPU assembly: registers, constants and their modifiers.
 
-Syntax: LLVM, "Syntax of AMDGPU Instruction Operands" (AMDGPUOperandSyntax) and "AMDGPU Instruction Modifiers".
-Register numbers of the scalar file follow "AMD Instinct MI300 CDNA3 ISA", section 13.1 (scalar operands): the special registers lie behind the general ones.
+Syntax: LLVM, "Syntax of AMDGPU Instruction Operands" (AMDGPUOperandSyntax) and "AMDGPU Instruction
+Modifiers". Register numbers of the scalar file follow "AMD Instinct MI300 CDNA3 ISA", section 13.1 (scalar
+operands): the special registers lie behind the general ones.
 """
 
 from __future__ import annotations

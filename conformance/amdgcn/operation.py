@@ -12,10 +12,10 @@ from typing import Any
 class Operation:
     """An operation on lanes.
 
-    Kinds are ``u32 i32 f32`` (a register), ``u16 i16 f16`` (a half), ``u64 i64 f64`` (a pair), ``mask`` (a bit
-    for each lane in scalar registers; VCC where the text names none) and ``vcc``. `function` takes an array
-    for each source, and the destination's old value where `accumulates`; it returns an array of the result's
-    kind, or a tuple of them.
+    Kinds are ``u32 i32 f32`` (a register), ``u16 i16 f16`` (a half), ``u64 i64 f64`` (a pair), ``mask`` (a
+    bit for each lane in scalar registers; VCC where the text names none) and ``vcc``. `function` takes an
+    array for each source, and the destination's old value where `accumulates`; it returns an array of the
+    result's kind, or a tuple of them.
     """
 
     results: tuple[str, ...]

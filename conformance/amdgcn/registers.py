@@ -88,8 +88,7 @@ class Group:
         """Write [wave, lane] of bool as a mask into scalar registers; lanes that are off give 0."""
         if self.exec is not None:
             lanes = lanes & self.exec
-        elif lanes.shape != self.shape:
-            lanes = np.broadcast_to(lanes, self.shape)
+        lanes = self.spread(lanes)
         octets = np.packbits(lanes, axis=1, bitorder="little")
         self._scalar[:, register : register + self.lanes // 32] = octets.view(np.uint32)
         if register == EXEC:
@@ -103,6 +102,10 @@ class Group:
     def set_condition(self, condition: Array) -> None:
         """Write SCC from [wave, 1] of bool."""
         self.s32[SCC] = condition
+
+    def spread(self, values: Array) -> Array:
+        """`values`, of a shape such as [wave, 1], as [wave, lane]."""
+        return values if values.shape == self.shape else np.broadcast_to(values, self.shape)
 
     def active(self) -> Array:
         """[wave, lane]: the lanes that are on."""

@@ -240,6 +240,16 @@ def _from_vector(table: Table, names: tuple[str, ...]) -> dict[str, ScalarOperat
     }
 
 
+_FLOATS = (
+    *(f"{name}_f32" for name in ("add", "sub", "mul", "fmac", "fmaak", "fmamk", "min_num", "max_num")),
+    *(f"{name}_f32" for name in ("ceil", "floor", "trunc", "rndne")),
+    *(f"{name}_f16" for name in ("add", "sub", "mul", "fmac")),
+)
+_CONVERSIONS = (
+    *("cvt_f32_i32", "cvt_f32_u32", "cvt_i32_f32"),
+    *("cvt_u32_f32", "cvt_f32_f16", "cvt_f16_f32"),
+)
+
 SCALAR: Mapping[str, ScalarOperation] = {
     **_wide(32),
     **_wide(64),
@@ -250,16 +260,7 @@ SCALAR: Mapping[str, ScalarOperation] = {
     **_compare("u32", _INTEGER_NAMES),
     **_compare("u64", {"eq": "eq", "lg": "ne"}),
     **_compare("f32", _FLOAT_NAMES),
-    **_from_vector(
-        FLOAT,
-        (
-            "add_f32", "sub_f32", "mul_f32", "fmac_f32", "fmaak_f32", "fmamk_f32",
-            "min_num_f32", "max_num_f32", "min_f32", "max_f32", "ceil_f32", "floor_f32", "trunc_f32", "rndne_f32",
-            "add_f16", "sub_f16", "mul_f16", "fmac_f16",
-        ),
-    ),
-    **_from_vector(
-        CONVERT, ("cvt_f32_i32", "cvt_f32_u32", "cvt_i32_f32", "cvt_u32_f32", "cvt_f32_f16", "cvt_f16_f32")
-    ),
-}  # fmt: skip
+    **_from_vector(FLOAT, _FLOATS),
+    **_from_vector(CONVERT, _CONVERSIONS),
+}
 WITH_CONSTANT = frozenset(_WITH_CONSTANT)

@@ -180,7 +180,6 @@ class Batch:
         self._counter[waves] = counter
         stopped = (self._state != _RUNNING).reshape(-1, self._machine.num_warps).all(axis=1)
         self._state[(self._state == _WAITING) & np.repeat(stopped, self._machine.num_warps)] = _RUNNING
-        self._turns = 0
 
 
 def launch(

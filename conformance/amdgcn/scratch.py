@@ -39,7 +39,7 @@ def scratch_offset(instruction: Instruction, operands: Sequence[Operand]) -> Off
         total = np.full((1, 1), constant, np.int64)
         for read in reads:
             total = total + read(group)
-        return np.broadcast_to(total, group.shape)
+        return group.spread(total)
 
     return offset
 
@@ -62,7 +62,7 @@ def decode_scratch(
     def store(group: Group) -> None:
         elements, place = _places(group, offset, width, kind)
         for word, read in enumerate(reads):
-            value = np.broadcast_to(read(group), group.shape).astype(elements.dtype, copy=False)
+            value = group.spread(read(group)).astype(elements.dtype, copy=False)
             if group.exec is None:
                 elements[place + word] = value
             else:
