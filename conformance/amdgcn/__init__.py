@@ -8,7 +8,6 @@ Backend". Targets: gfx90a, gfx942, gfx950 (waves of 64), gfx1100, gfx1201 (waves
 from __future__ import annotations
 
 from conformance.amdgcn.arguments import Pointer
-from conformance.amdgcn.errors import Deadlock
 from conformance.amdgcn.errors import EmulatorError
 from conformance.amdgcn.errors import MemoryFault
 from conformance.amdgcn.errors import UnsupportedInstruction
@@ -21,7 +20,6 @@ from conformance.amdgcn.schedule import launch
 
 __all__ = [
     "ORDERS",
-    "Deadlock",
     "EmulatorError",
     "Launched",
     "Memory",

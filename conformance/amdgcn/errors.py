@@ -36,7 +36,3 @@ class MemoryFault(EmulatorError):
     def __init__(self, kind: AccessKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
-
-
-class Deadlock(EmulatorError):
-    """Waves wait for something that cannot come."""

@@ -19,7 +19,6 @@ from conformance.amdgcn.arguments import Pointer
 from conformance.amdgcn.arguments import kernel_arguments
 from conformance.amdgcn.decode import CONTROL
 from conformance.amdgcn.decode import decode
-from conformance.amdgcn.errors import Deadlock
 from conformance.amdgcn.errors import EmulatorError
 from conformance.amdgcn.machine import Machine
 from conformance.amdgcn.memory import Memory
@@ -108,9 +107,7 @@ class Batch:
         """The waves to run next, ``None`` if all have ended."""
         runnable = np.flatnonzero(self._state == _RUNNING)
         if not len(runnable):
-            if (self._state == _ENDED).all():
-                return None
-            raise Deadlock("deadlock: waves wait at a barrier that the others of their workgroup never reach")
+            return None
         if self._order == "lockstep":
             counters = self._counter[runnable]
             lowest = counters.min()
@@ -202,8 +199,8 @@ def launch(
     `seed` belongs to ``random``; `ulp_shift` moves the results of instructions that are specified to 1 ulp;
     `programs` runs only these workgroups, by their number in the grid.
 
-    Raises :class:`MemoryFault`, :class:`Deadlock` and :class:`EmulatorError`; memory holds what was written
-    before.
+    Raises :class:`MemoryFault`, and :class:`EmulatorError` for a kernel that hangs; memory holds what was
+    written before.
     """
     if order not in ORDERS:
         raise EmulatorError(f"order {order!r} is not one of {', '.join(ORDERS)}")

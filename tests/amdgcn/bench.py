@@ -142,7 +142,8 @@ class Bench:
     @property
     def scc(self) -> list[int]:
         """The condition code of each wave."""
-        return self.machine.registers.scalar[:, SCC].tolist()
+        flags: list[int] = self.machine.registers.scalar[:, SCC].tolist()
+        return flags
 
     @scc.setter
     def scc(self, value: int) -> None:
@@ -152,7 +153,8 @@ class Bench:
         """Put a copy of `data` into memory at `address`; what is returned sees later changes."""
         buffer = np.ascontiguousarray(data).view(np.uint8).reshape(-1).copy()
         self.memory.place(name, address, len(buffer), buffer)
-        return buffer.view(data.dtype)
+        seen: Array = buffer.view(data.dtype)
+        return seen
 
     @staticmethod
     def _register(register: str) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from math import nan
 from typing import Any
@@ -21,7 +22,8 @@ from tests.amdgcn.float_values import Bits
 from tests.amdgcn.integer_values import INTEGER_VALUES
 
 
-VALUES: dict[str, list[tuple[float, ...]]] = {**FLOAT_VALUES, **INTEGER_VALUES}
+Rows = Sequence[tuple[float, ...]]
+VALUES: dict[str, Rows] = {**FLOAT_VALUES, **INTEGER_VALUES}
 #: Register numbers of the sources; results go to v20 and s20.
 _SOURCES = (2, 4, 6, 8)
 
@@ -44,7 +46,7 @@ def same(found: Array, expected: Array, kind: str) -> bool:
     return bool(found == expected)
 
 
-def prepare(bench: Bench, entry: Operation, rows: list[tuple[float, ...]]) -> list[str]:
+def prepare(bench: Bench, entry: Operation, rows: Rows) -> list[str]:
     """Put the rows' sources into registers, a row a lane; the operands to write."""
     operands = []
     for place, kind in enumerate(entry.sources):
@@ -62,7 +64,7 @@ def prepare(bench: Bench, entry: Operation, rows: list[tuple[float, ...]]) -> li
     return operands
 
 
-def check(bench: Bench, entry: Operation, rows: list[tuple[float, ...]]) -> None:
+def check(bench: Bench, entry: Operation, rows: Rows) -> None:
     """Compare the results with the ends of the rows."""
     for place, kind in enumerate(entry.results):
         column = [row[place - len(entry.results)] for row in rows]
