@@ -20,7 +20,7 @@ def announce(paths: Sequence[Path]) -> str:
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return ""
     journals, summary = read_journals(paths), os.environ.get("GITHUB_STEP_SUMMARY")
-    annotations = render_annotations(journals, STATEMENTS)
+    annotations = render_annotations(journals, STATEMENTS, _in_repository)
     if not summary:
         return annotations
     try:
@@ -29,3 +29,9 @@ def announce(paths: Sequence[Path]) -> str:
     except OSError as error:
         annotations += f"::warning::the step's summary cannot be written: {error.strerror}\n"
     return annotations
+
+
+def _in_repository(file: str) -> str:
+    """The path from the top of the checkout, from wherever pytest was started."""
+    root, path = Path(os.environ.get("GITHUB_WORKSPACE", ".")).resolve(), Path(file).resolve()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else file

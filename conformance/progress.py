@@ -85,7 +85,7 @@ class ProgressReporter:
 
     def _start(self, total: int) -> None:
         terminal = self._terminal()
-        if terminal is not None and self._config.get_verbosity() > -2:
+        if terminal is not None and self._config.option.verbose > -2:
             self._progress = Progress(total, TERMINAL_SECONDS if terminal.isatty else LOG_SECONDS)
 
     def _terminal(self) -> Any:

@@ -7,6 +7,7 @@ https://docs.github.com/en/actions/reference/workflow-commands-for-github-action
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -60,11 +61,16 @@ _MAX_TEXT = 400
 _FILE = re.compile(r"(.+\.py):[^/]*")
 
 
-def render_annotations(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
-    """A workflow command for each failure, ten at most, then how many more there are; and the warnings."""
+def render_annotations(
+    journals: Sequence[Journal], clauses: Mapping[str, str], locate: Callable[[str], str] = str
+) -> str:
+    """A workflow command for each failure, ten at most, then how many more there are; and the warnings.
+
+    `locate` turns a subject's file into the path that the repository has it under.
+    """
     matrix = build_matrix(journals, tuple(clauses))
     groups, warnings = spread(group_failures(matrix)), list_warnings(journals, matrix)
-    lines = [_annotate(group, clauses) for group in groups[:MAX_ANNOTATIONS]]
+    lines = [_annotate(group, clauses, locate) for group in groups[:MAX_ANNOTATIONS]]
     rest = groups[MAX_ANNOTATIONS:]
     if rest:
         cases = sum(len(group.results) for group in rest)
@@ -74,7 +80,7 @@ def render_annotations(journals: Sequence[Journal], clauses: Mapping[str, str]) 
     return "".join(f"{line}\n" for line in lines)
 
 
-def _annotate(group: Group, clauses: Mapping[str, str]) -> str:
+def _annotate(group: Group, clauses: Mapping[str, str], locate: Callable[[str], str]) -> str:
     broken = group.results[0].broken or group.clauses[0]
     lines = [
         f"{broken}: {clauses.get(broken, '')}",
@@ -83,15 +89,15 @@ def _annotate(group: Group, clauses: Mapping[str, str]) -> str:
         f"again: {group.command}",
         f"resembles: {list_some(group.bugs)}" if group.bugs else "",
     ]
-    place = "".join(f"{name}={_property(value)}," for name, value in _find_place(group))
+    place = "".join(f"{name}={_property(value)}," for name, value in _find_place(group, locate))
     return f"::error {place}title={_property(group.title)}::{_data(chr(10).join(filter(None, lines)))}"
 
 
-def _find_place(group: Group) -> Iterator[tuple[str, str]]:
+def _find_place(group: Group, locate: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """The subject's file, where it was loaded from one, and the line in it that the message names."""
     found = _FILE.fullmatch(group.column.spec)
     if found:
-        yield "file", found[1]
+        yield "file", locate(found[1])
         line = re.search(rf"\b{re.escape(PurePath(found[1]).name)}:(\d+)", group.message)
         if line:
             yield "line", line[1]

@@ -49,6 +49,32 @@ def test_annotations_and_summary(run: pytest.Pytester) -> None:
     assert "| MASK-1 | **CRASH 1/2** |" in summary
 
 
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        ("norm.py:subject", "file=src/norm.py,"),
+        ("{root}/other/norm.py:subject", "file=other/norm.py,"),
+        ("/elsewhere/norm.py:subject", "file=/elsewhere/norm.py,"),
+        ("installed", ""),
+    ],
+)
+def test_paths_start_at_the_top_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a_run: Run, a_result: Result, spec: str, place: str
+) -> None:
+    """GitHub knows no other, wherever pytest was started."""
+    (subject,) = a_run.subjects
+    run = replace(a_run, subjects=(replace(subject, spec=spec.format(root=tmp_path)),))
+    recorder = Recorder(tmp_path / "results", run)
+    recorder.write(replace(a_result, verdict="fail"))
+    recorder.close()
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path / "src")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    assert announce([recorder.path]).startswith(f"::error {place}title=FAIL")
+
+
 def test_turned_off(run: pytest.Pytester) -> None:
     """--no-github leaves both out."""
     result = run.runpytest_subprocess(*ON, "--no-github")
