@@ -128,7 +128,7 @@ def _resume(config: pytest.Config, state: State) -> State:
 
     folder = results_folder(config)
     for target, session in state.sessions.items():
-        journal = find_unfinished(folder, session.header(config.rootpath, selection(config)))
+        journal = find_unfinished(folder, session.header(config.invocation_params.dir, selection(config)))
         if journal is not None:
             state.resumed[target] = journal
     if not state.resumed:
@@ -349,7 +349,7 @@ class _Controller:
 
         state = _state(self.config)
         if target not in state.recorders:
-            header = state.sessions[target].header(self.config.rootpath, selection(self.config))
+            header = state.sessions[target].header(self.config.invocation_params.dir, selection(self.config))
             resumed = state.resumed.get(target)
             state.recorders[target] = Recorder(results_folder(self.config), header, resumed)
         return state.recorders[target]
