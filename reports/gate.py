@@ -1,8 +1,9 @@
 """The gate: may this be merged?
 
 It opens if the journals can be believed (`audit.py`), everything that was asked for was proven
-(`coverage.py`), nothing failed but what is waived (`waivers.py`), and nothing is worse than the baseline
-(`diff.py`). Every reason that keeps it closed is told, not the first alone.
+(`coverage.py`), nothing failed but what is waived (`waivers.py`), nothing is worse than the baseline
+(`diff.py`), and nothing is slower than allowed (`speeds.py`). Every reason that keeps it closed is told, not
+the first alone.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from conformance.reports.merge import MergeError
 from conformance.reports.merge import merge_journals
 from conformance.reports.result import Result
 from conformance.reports.result import SubjectRecord
+from conformance.reports.speeds import SpeedLimit
+from conformance.reports.speeds import find_slow
 from conformance.reports.waivers import Waiver
 from conformance.reports.waivers import waivable
 from conformance.reports.wording import count
@@ -48,6 +51,7 @@ class Policy:
     waivers: tuple[Waiver, ...] = ()
     #: Journals of before; ``None`` for no comparison.
     baseline: tuple[Journal, ...] | None = None
+    speeds: tuple[SpeedLimit, ...] = ()
     #: Names of subjects that must have been judged.
     subjects: tuple[str, ...] = ()
     #: Where the journals must be from; empty for anywhere.
@@ -100,6 +104,9 @@ def decide(journals: Sequence[Journal], asked: Asked, policy: Policy) -> Outcome
     except ValueError:
         # Declarations that are no contract; the audit has told so.
         assert unproven, "the audit asks the same of the same subjects"
+    slow = list(find_slow(matrix, policy.speeds))
+    unproven += [text for measured, text in slow if not measured]
+    closed += [text for measured, text in slow if measured]
     changes = () if policy.baseline is None else find_changes(policy.baseline, waived)
     return Outcome(
         journals=waived,

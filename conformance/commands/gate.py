@@ -21,6 +21,7 @@ from conformance.reports.gate import decide
 from conformance.reports.gate import write_outcome
 from conformance.reports.journal import Journal
 from conformance.reports.journal import read_journals
+from conformance.reports.speeds import SpeedLimit
 from conformance.reports.waivers import WaiverError
 from conformance.reports.waivers import read_waivers
 from conformance.verification import Sample
@@ -66,6 +67,13 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("--baseline", type=Path, metavar="B", help="journal or folder; nothing may be worse")
     parser.add_argument("--waivers", type=Path, metavar="FILE", help="TOML file of accepted failures")
     parser.add_argument(
+        "--min-copy-ratio",
+        action="append",
+        default=[],
+        metavar="OPERATION=RATIO",
+        help="the least speed, as a ratio to a copy: rms_norm=0.9, rms_norm/backward=0.8 (default: none)",
+    )
+    parser.add_argument(
         "--verify",
         type=int,
         default=0,
@@ -108,6 +116,7 @@ def _policy(options: argparse.Namespace) -> Policy:
             requirements=tuple(map(Requirement.parse, options.require)),
             waivers=read_waivers(options.waivers) if options.waivers else (),
             baseline=read_journals([options.baseline]) if options.baseline else None,
+            speeds=tuple(map(SpeedLimit.parse, options.min_copy_ratio)),
             subjects=tuple(options.subject),
             commit=options.commit,
         )
