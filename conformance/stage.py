@@ -114,7 +114,7 @@ class Observed:
 
 
 def tensor_of(case: Case, name: str, contract: Contract | None = None) -> torch.Tensor:
-    """One operand or incoming gradient as a dense CPU tensor of its dtype; `contract` may declare it."""
+    """One operand or incoming gradient as a dense CPU tensor of its dtype, which `contract` may declare."""
     declared = contract and name == "dresidual_out" and name not in dict(case.dtypes)
     dtype = getattr(torch, case.dtype_of(contract.residual_out_dtype if contract and declared else name))
     values = collapse(operand_values(case, name), case.layout_of(name))
