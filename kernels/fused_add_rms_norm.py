@@ -12,7 +12,7 @@
 - Saved for backward: residual_out, weight, and the `rstd` of the unrounded sum.
 - The residual's gradient: ``dh/dx = dh/dresidual = 1``, so ``dx = dresidual = dh``, the gradient through the
   norm plus dresidual_out. It is computed once and one tensor is returned as both.
-- dweight is deterministic: see ``weight_gradients.py``.
+- dweight is deterministic: see ``backward.py``.
 """
 
 from __future__ import annotations
@@ -24,74 +24,90 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from conformance.kernels.backward import gradients
 from conformance.kernels.guards import check_input
 from conformance.kernels.guards import check_operand
 from conformance.kernels.guards import check_overwritable
 from conformance.kernels.guards import check_parameter
 from conformance.kernels.guards import checked_eps
 from conformance.kernels.guards import refuse_double_backward
+from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
+from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
-from conformance.kernels.launch import new_outputs
-from conformance.kernels.launch import readable_rows
-from conformance.kernels.rms_norm import input_gradient
-from conformance.kernels.weight_gradients import weight_gradients
+from conformance.kernels.parts import load_parts
+from conformance.kernels.parts import no_parts
+from conformance.kernels.parts import part_columns
 
 
 @triton.jit
-def _forward_whole_row(
+def _forward_held(
     x_ptr, residual_ptr, weight_ptr, y_ptr, residual_out_ptr, rstd_ptr,
-    x_stride, residual_stride, y_stride, residual_out_stride, eps, row_count, hidden_size,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    x_stride, residual_stride, residual_out_stride, eps, row_count, hidden_size,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    mask = (row < row_count) & (column < hidden_size)
-    h = tl.load(x_ptr + row * x_stride + column, mask=mask, other=0.0).to(tl.float32)
-    h += tl.load(residual_ptr + row * residual_stride + column, mask=mask, other=0.0).to(tl.float32)
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    inside = row < row_count
+    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK)
+    residual = load_parts(residual_ptr + row * residual_stride, inside, 0, hidden_size, PARTS, BLOCK)
+    squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
+    h = no_parts()
+    for part in tl.static_range(PARTS):
+        added = x[part].to(tl.float32) + residual[part].to(tl.float32)
+        squares += added * added
+        h += (added,)
     # Columns beyond H hold 0 and add nothing; the denominator is H.
-    mean_square = tl.sum(h * h, axis=1, keep_dims=True) / hidden_size
+    mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
     # torch.compile hands eps over as float64, which would carry the sum with it.
     rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
-    tl.store(rstd_ptr + row, rstd, mask=row < row_count)
-    # residual_out may be residual. Every element was loaded above, by the sum at the latest.
-    residual_out = residual_out_ptr + row * residual_out_stride + column
-    tl.store(residual_out, h.to(residual_out_ptr.dtype.element_ty), mask=mask)
-    y = h * rstd
-    if weight_ptr is not None:
-        y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-    tl.store(y_ptr + row * y_stride + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+    if rstd_ptr is not None:
+        tl.store(rstd_ptr + row, rstd, mask=inside)
+    residual_out_ptr += row * residual_out_stride
+    y_ptr += row * hidden_size
+    for part in tl.static_range(PARTS):
+        column = part_columns(0, part, BLOCK)
+        mask = inside & (column < hidden_size)
+        # residual_out may be residual. Every element was loaded above, by the sum at the latest.
+        tl.store(residual_out_ptr + column, h[part].to(residual_out_ptr.dtype.element_ty), mask=mask)
+        y = h[part] * rstd
+        if weight_ptr is not None:
+            y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
+        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def _forward_tiled_row(
+def _forward_wide(
     x_ptr, residual_ptr, weight_ptr, y_ptr, residual_out_ptr, rstd_ptr,
-    x_stride, residual_stride, y_stride, residual_out_stride, eps, row_count, hidden_size,
+    x_stride, residual_stride, residual_out_stride, eps, row_count, hidden_size,
     TILES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     residual_ptr += row * residual_stride
     residual_out_ptr += row * residual_out_stride
-    y_ptr += row * y_stride
+    y_ptr += row * hidden_size
     # The first pass stores nothing: residual_out may be residual, which the second pass adds again. Reading
     # back a stored sum would save one of the two reads then, but y would come from the rounded sum.
     squares = tl.zeros([BLOCK], dtype=tl.float32)
     for tile in range(TILES):
         column = tile * BLOCK + tl.arange(0, BLOCK)
         mask = column < hidden_size
-        h = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        h += tl.load(residual_ptr + column, mask=mask, other=0.0).to(tl.float32)
+        # Kept in the cache for the second pass, and there no longer.
+        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
+        residual = tl.load(residual_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
+        h = x.to(tl.float32) + residual.to(tl.float32)
         squares += h * h
     # torch.compile hands eps over as float64, which would carry the sum with it.
     rstd = tl.div_rn(1.0, tl.sqrt_rn((tl.sum(squares, axis=0) / hidden_size + eps).to(tl.float32)))
-    tl.store(rstd_ptr + row, rstd)
+    if rstd_ptr is not None:
+        tl.store(rstd_ptr + row, rstd)
     for tile in range(TILES):
         column = tile * BLOCK + tl.arange(0, BLOCK)
         mask = column < hidden_size
-        h = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        h += tl.load(residual_ptr + column, mask=mask, other=0.0).to(tl.float32)
+        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
+        residual = tl.load(residual_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
+        h = x.to(tl.float32) + residual.to(tl.float32)
         tl.store(residual_out_ptr + column, h.to(residual_out_ptr.dtype.element_ty), mask=mask)
         y = h * rstd
         if weight_ptr is not None:
@@ -121,15 +137,39 @@ def fused_add_rms_norm(
     finite, and, in place, for a `residual` that cannot be overwritten without a copy or without harm to
     another operand.
     """
-    check_input(x, _forward_whole_row)
+    check_input(x, _forward_held)
     check_operand("residual", residual, x, x.shape)
     check_parameter("weight", weight, x)
+    eps = checked_eps(eps)
     if in_place:
         check_overwritable(residual, [x] if weight is None else [x, weight])
-    y, residual_out, rstd = _FusedAddRMSNorm.apply(x, residual, weight, checked_eps(eps), in_place)
+    if is_recorded(x, residual, weight):
+        y, residual_out, rstd = _FusedAddRMSNorm.apply(x, residual, weight, eps, in_place)
+    else:
+        y, residual_out, rstd = _forward(x, residual, weight, eps, in_place, statistics=return_stats)
+        if in_place and not residual.is_inference():
+            # A graph that has saved residual must notice.
+            torch.autograd.graph.increment_version(residual)
     if in_place:
         residual_out = residual  # autograd hands out a detached alias where nothing is recorded
     return (y, residual_out, rstd) if return_stats else (y, residual_out)
+
+
+def _forward(
+    x: Tensor, residual: Tensor, weight: Tensor | None, eps: float, in_place: bool, *, statistics: bool
+) -> tuple[Tensor, Tensor, Any]:
+    """``y``, ``residual_out``, and ``rstd`` where `statistics` asks for it."""
+    y = x.new_empty(x.shape)
+    residual_out = residual if in_place else x.new_empty(x.shape)
+    rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
+    (x_rows, x_stride), (residual_rows, residual_stride) = addressed(x), addressed(residual)
+    written, written_stride = addressed(residual_out)
+    operands = (
+        x_rows, residual_rows, contiguous(weight), y, written, rstd,
+        x_stride, residual_stride, written_stride, eps,
+    )  # fmt: skip
+    launch_rows(_forward_held, _forward_wide, x, operands, most_parts=5)
+    return y, residual_out, rstd
 
 
 class _FusedAddRMSNorm(torch.autograd.Function):
@@ -137,15 +177,7 @@ class _FusedAddRMSNorm(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, residual: Tensor, weight: Tensor | None, eps: float, in_place: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        y, (rstd,) = new_outputs(x, statistics=1)
-        residual_out = residual if in_place else new_outputs(x, statistics=0)[0]
-        x_rows, residual_rows = readable_rows(x), readable_rows(residual)
-        y_rows, residual_out_rows = readable_rows(y), readable_rows(residual_out)
-        launch_rows(
-            _forward_whole_row, _forward_tiled_row, x_rows,
-            x_rows, residual_rows, contiguous(weight), y_rows, residual_out_rows, rstd,
-            x_rows.stride(0), residual_rows.stride(0), y_rows.stride(0), residual_out_rows.stride(0), eps,
-        )  # fmt: skip
+        y, residual_out, rstd = _forward(x, residual, weight, eps, in_place, statistics=True)
         if in_place:
             ctx.mark_dirty(residual)
         ctx.save_for_backward(residual_out, weight, rstd)
@@ -163,22 +195,21 @@ class _FusedAddRMSNorm(torch.autograd.Function):
             if gradient is not None:
                 check_operand(name, gradient, h, h.shape)
         x_asked, residual_asked, weight_asked, *_ = ctx.needs_input_grad
-        dh = dweight = None
-        if x_asked or residual_asked:
-            dh = _sum_gradient(dy, h, weight, rstd, dresidual_out)
-        if weight_asked and dy is not None:
-            dweight, _dbias = weight_gradients(dy, h, None, rstd, weight=True, bias=False)
-        elif weight_asked:
-            dweight = torch.zeros_like(weight, memory_format=torch.contiguous_format)
+        h_asked = x_asked or residual_asked
+        if dy is not None:
+            asked = h_asked, weight_asked, False
+            dh, dweight, _dbias = gradients(dy, h, weight, None, rstd, dresidual_out, asked=asked)
+        else:
+            dh, dweight = _without_dy(h_asked, weight if weight_asked else None, dresidual_out)
         return dh if x_asked else None, dh if residual_asked else None, dweight, None, None
 
 
-def _sum_gradient(
-    dy: Tensor | None, h: Tensor, weight: Tensor | None, rstd: Tensor, dresidual_out: Tensor | None
-) -> Tensor | None:
-    """dh from whichever of the two outputs' gradients are there, in a tensor of its own."""
-    if dy is not None:
-        return input_gradient(dy, h, weight, rstd, dresidual_out)
-    if dresidual_out is not None:
-        return dresidual_out.clone(memory_format=torch.contiguous_format)
-    return None
+def _without_dy(
+    h_asked: bool, weight: Tensor | None, dresidual_out: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """dh and dweight where only the sum had a gradient: that itself, in a tensor of its own, and zeros."""
+    dh = dresidual_out if h_asked else None
+    return (
+        None if dh is None else dh.clone(memory_format=torch.contiguous_format),
+        None if weight is None else torch.zeros_like(weight, memory_format=torch.contiguous_format),
+    )

@@ -10,7 +10,7 @@
   without error, so what the rounded mean lacks is still in the centred row.
 - Aliasing: y is a new tensor; no operand and no incoming gradient is written.
 - Saved for backward: x, weight, `mean` and `rstd`.
-- dweight and dbias are deterministic: see ``weight_gradients.py``.
+- dweight and dbias are deterministic: see ``backward.py``.
 """
 
 from __future__ import annotations
@@ -24,145 +24,103 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from conformance.kernels.backward import gradients
 from conformance.kernels.guards import check_input
 from conformance.kernels.guards import check_operand
 from conformance.kernels.guards import check_parameter
 from conformance.kernels.guards import checked_eps
 from conformance.kernels.guards import refuse_double_backward
+from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
+from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
-from conformance.kernels.launch import new_outputs
-from conformance.kernels.launch import readable_rows
-from conformance.kernels.weight_gradients import weight_gradients
+from conformance.kernels.parts import load_parts
+from conformance.kernels.parts import no_parts
+from conformance.kernels.parts import part_columns
 
 
 @triton.jit
-def _forward_whole_row(
-    x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr,
-    x_stride, y_stride, eps, row_count, hidden_size,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+def _forward_held(
+    x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    mask = (row < row_count) & (column < hidden_size)
-    x = tl.load(x_ptr + row * x_stride + column, mask=mask, other=0.0).to(tl.float32)
-    mean = tl.sum(x, axis=1, keep_dims=True) / hidden_size  # columns beyond H hold 0; the denominator is H
-    centred = tl.where(mask, x - mean, 0.0)  # without the mask they would hold -mean from here on
-    correction = tl.sum(centred, axis=1, keep_dims=True) / hidden_size
-    centred = tl.where(mask, centred - correction, 0.0)
-    variance = tl.sum(centred * centred, axis=1, keep_dims=True) / hidden_size
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    inside = row < row_count
+    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK)
+    total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
+    for part in tl.static_range(PARTS):
+        total += x[part].to(tl.float32)
+    mean = (
+        tl.sum(total, axis=1, keep_dims=True) / hidden_size
+    )  # columns beyond H hold 0; the denominator is H
+    total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
+    squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
+    centred = no_parts()
+    for part in tl.static_range(PARTS):
+        deviation = x[part].to(tl.float32) - mean
+        if part == PARTS - 1:  # without the mask, columns beyond H would hold -mean from here on
+            deviation = tl.where(part_columns(0, part, BLOCK) < hidden_size, deviation, 0.0)
+        total += deviation
+        squares += deviation * deviation
+        centred += (deviation,)
+    correction = tl.sum(total, axis=1, keep_dims=True) / hidden_size
+    # The correction is the mean's own rounding error, so little is lost where its square is subtracted.
+    variance = tl.sum(squares, axis=1, keep_dims=True) / hidden_size - correction * correction
     # torch.compile hands eps over as float64, which would carry the sum with it.
     rstd = tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
-    tl.store(mean_ptr + row, mean + correction, mask=row < row_count)
-    tl.store(rstd_ptr + row, rstd, mask=row < row_count)
-    y = centred * rstd
-    if weight_ptr is not None:
-        y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-    if bias_ptr is not None:
-        y += tl.load(bias_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-    tl.store(y_ptr + row * y_stride + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+    if rstd_ptr is not None:
+        tl.store(mean_ptr + row, mean + correction, mask=inside)
+        tl.store(rstd_ptr + row, rstd, mask=inside)
+    y_ptr += row * hidden_size
+    for part in tl.static_range(PARTS):
+        column = part_columns(0, part, BLOCK)
+        y = (centred[part] - correction) * rstd
+        if weight_ptr is not None:
+            y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
+        if bias_ptr is not None:
+            y += tl.load(bias_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
+        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=inside & (column < hidden_size))
 
 
 @triton.jit
-def _forward_tiled_row(
-    x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr,
-    x_stride, y_stride, eps, row_count, hidden_size,
+def _forward_wide(
+    x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
     TILES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
-    y_ptr += row * y_stride
+    y_ptr += row * hidden_size
+    # One pass for both sums, about the mean of the first tile. What cancels in the variance is at most as
+    # many times the variance as there are tiles: the first tile's own share of it bounds its distance.
+    shift = tl.sum(tl.load(x_ptr + tl.arange(0, BLOCK)).to(tl.float32), axis=0) / BLOCK
     total = tl.zeros([BLOCK], dtype=tl.float32)
-    for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        total += tl.load(x_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-    mean = tl.sum(total, axis=0) / hidden_size
-    total = tl.zeros([BLOCK], dtype=tl.float32)
-    for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
-        x = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        total += tl.where(mask, x - mean, 0.0)
-    correction = tl.sum(total, axis=0) / hidden_size
     squares = tl.zeros([BLOCK], dtype=tl.float32)
     for tile in range(TILES):
         column = tile * BLOCK + tl.arange(0, BLOCK)
         mask = column < hidden_size
-        x = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        centred = tl.where(mask, x - mean - correction, 0.0)
-        squares += centred * centred
+        # Kept in the cache for the second pass, and there no longer.
+        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
+        deviation = tl.where(mask, x.to(tl.float32) - shift, 0.0)
+        total += deviation
+        squares += deviation * deviation
+    offset = tl.sum(total, axis=0) / hidden_size
+    variance = tl.sum(squares, axis=0) / hidden_size - offset * offset
     # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((tl.sum(squares, axis=0) / hidden_size + eps).to(tl.float32)))
-    tl.store(mean_ptr + row, mean + correction)
-    tl.store(rstd_ptr + row, rstd)
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
+    if rstd_ptr is not None:
+        tl.store(mean_ptr + row, shift + offset)
+        tl.store(rstd_ptr + row, rstd)
     for tile in range(TILES):
         column = tile * BLOCK + tl.arange(0, BLOCK)
         mask = column < hidden_size
-        x = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        y = (x - mean - correction) * rstd
+        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
+        y = (x.to(tl.float32) - shift - offset) * rstd
         if weight_ptr is not None:
             y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
         if bias_ptr is not None:
             y += tl.load(bias_ptr + column, mask=mask, other=0.0).to(tl.float32)
         tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _backward_whole_row(
-    dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr,
-    dy_stride, x_stride, dx_stride, row_count, hidden_size,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    mask = (row < row_count) & (column < hidden_size)
-    wdy = tl.load(dy_ptr + row * dy_stride + column, mask=mask, other=0.0).to(tl.float32)
-    if weight_ptr is not None:
-        wdy *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-    mean = tl.load(mean_ptr + row, mask=row < row_count, other=0.0)
-    rstd = tl.load(rstd_ptr + row, mask=row < row_count, other=0.0)
-    x = tl.load(x_ptr + row * x_stride + column, mask=mask, other=0.0).to(tl.float32)
-    x_hat = tl.where(mask, (x - mean) * rstd, 0.0)
-    projection = tl.sum(x_hat * wdy, axis=1, keep_dims=True) / hidden_size
-    offset = tl.sum(wdy, axis=1, keep_dims=True) / hidden_size
-    dx = (wdy - (x_hat * projection + offset)) * rstd
-    tl.store(dx_ptr + row * dx_stride + column, dx.to(dx_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _backward_tiled_row(
-    dy_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr,
-    dy_stride, x_stride, dx_stride, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    dy_ptr += row * dy_stride
-    x_ptr += row * x_stride
-    mean = tl.load(mean_ptr + row)
-    rstd = tl.load(rstd_ptr + row)
-    products = tl.zeros([BLOCK], dtype=tl.float32)
-    total = tl.zeros([BLOCK], dtype=tl.float32)
-    for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
-        wdy = tl.load(dy_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        if weight_ptr is not None:
-            wdy *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        products += tl.where(mask, (x - mean) * rstd, 0.0) * wdy
-        total += wdy
-    projection = tl.sum(products, axis=0) / hidden_size
-    offset = tl.sum(total, axis=0) / hidden_size
-    for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
-        wdy = tl.load(dy_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        if weight_ptr is not None:
-            wdy *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        x = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        dx = (wdy - ((x - mean) * rstd * projection + offset)) * rstd
-        tl.store(dx_ptr + row * dx_stride + column, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
 @overload
@@ -201,11 +159,28 @@ def layer_norm(
     :class:`ValueError` for shapes and devices that do not fit together, and for an `eps` that is not positive
     and finite.
     """
-    check_input(x, _forward_whole_row)
+    check_input(x, _forward_held)
     check_parameter("weight", weight, x)
     check_parameter("bias", bias, x)
-    y, mean, rstd = _LayerNorm.apply(x, weight, bias, checked_eps(eps))
+    eps = checked_eps(eps)
+    if is_recorded(x, weight, bias):
+        y, mean, rstd = _LayerNorm.apply(x, weight, bias, eps)
+    else:
+        y, mean, rstd = _forward(x, weight, bias, eps, statistics=return_stats)
     return (y, mean, rstd) if return_stats else y
+
+
+def _forward(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, *, statistics: bool
+) -> tuple[Tensor, Any, Any]:
+    """``y``, and ``mean`` and ``rstd`` where `statistics` asks for them."""
+    y = x.new_empty(x.shape)
+    mean = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
+    rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
+    readable, x_stride = addressed(x)
+    operands = readable, contiguous(weight), contiguous(bias), y, mean, rstd, x_stride, eps
+    launch_rows(_forward_held, _forward_wide, x, operands, most_parts=7)
+    return y, mean, rstd
 
 
 class _LayerNorm(torch.autograd.Function):
@@ -213,13 +188,7 @@ class _LayerNorm(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        y, (mean, rstd) = new_outputs(x, statistics=2)
-        x_rows, y_rows = readable_rows(x), readable_rows(y)
-        launch_rows(
-            _forward_whole_row, _forward_tiled_row, x_rows,
-            x_rows, contiguous(weight), contiguous(bias), y_rows, mean, rstd,
-            x_rows.stride(0), y_rows.stride(0), eps,
-        )  # fmt: skip
+        y, mean, rstd = _forward(x, weight, bias, eps, statistics=True)
         ctx.save_for_backward(x, weight, mean, rstd)
         ctx.mark_non_differentiable(mean, rstd)
         ctx.set_materialize_grads(False)
@@ -233,18 +202,5 @@ class _LayerNorm(torch.autograd.Function):
             return None, None, None, None
         check_operand("dy", dy, x, x.shape)
         x_asked, weight_asked, bias_asked, _eps = ctx.needs_input_grad
-        dx = _input_gradient(dy, x, weight, mean, rstd) if x_asked else None
-        dweight, dbias = weight_gradients(dy, x, mean, rstd, weight=weight_asked, bias=bias_asked)
-        return dx, dweight, dbias, None
-
-
-def _input_gradient(dy: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor) -> Tensor:
-    """``rstd · (wdy - x_hat · mean(x_hat · wdy) - mean(wdy))``; ``wdy = dy · weight``. New and contiguous."""
-    dx, _ = new_outputs(x, statistics=0)
-    dy_rows, x_rows, dx_rows = readable_rows(dy), readable_rows(x), readable_rows(dx)
-    launch_rows(
-        _backward_whole_row, _backward_tiled_row, x_rows,
-        dy_rows, x_rows, contiguous(weight), mean, rstd, dx_rows,
-        dy_rows.stride(0), x_rows.stride(0), dx_rows.stride(0),
-    )  # fmt: skip
-    return dx
+        asked = x_asked, weight_asked, bias_asked
+        return *gradients(dy, x, weight, mean, rstd, asked=asked), None

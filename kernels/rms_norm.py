@@ -5,7 +5,7 @@
   after the load, weight too, and rounded once, at the store. `rstd` is float32. There is no mean and no bias.
 - Aliasing: y is a new tensor; no operand and no incoming gradient is written.
 - Saved for backward: x, weight and `rstd`.
-- dweight is deterministic: see ``weight_gradients.py``.
+- dweight is deterministic: see ``backward.py``.
 """
 
 from __future__ import annotations
@@ -19,118 +19,79 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from conformance.kernels.backward import gradients
 from conformance.kernels.guards import check_input
 from conformance.kernels.guards import check_operand
 from conformance.kernels.guards import check_parameter
 from conformance.kernels.guards import checked_eps
 from conformance.kernels.guards import refuse_double_backward
+from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
+from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
-from conformance.kernels.launch import new_outputs
-from conformance.kernels.launch import readable_rows
-from conformance.kernels.weight_gradients import weight_gradients
+from conformance.kernels.parts import load_parts
+from conformance.kernels.parts import part_columns
 
 
 @triton.jit
-def _forward_whole_row(
-    x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, y_stride, eps, row_count, hidden_size,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+def _forward_held(
+    x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    mask = (row < row_count) & (column < hidden_size)
-    x = tl.load(x_ptr + row * x_stride + column, mask=mask, other=0.0).to(tl.float32)
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    inside = row < row_count
+    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK)
+    # Small parts leave registers to have the weight before it is needed.
+    early: tl.constexpr = weight_ptr is not None and BLOCK <= 1024
+    if early:
+        weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK)
+    squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
+    for part in tl.static_range(PARTS):
+        squares += x[part].to(tl.float32) * x[part].to(tl.float32)
     # Columns beyond H hold 0 and add nothing; the denominator is H.
-    mean_square = tl.sum(x * x, axis=1, keep_dims=True) / hidden_size
+    mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
     # torch.compile hands eps over as float64, which would carry the sum with it.
     rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
-    tl.store(rstd_ptr + row, rstd, mask=row < row_count)
-    y = x * rstd
-    if weight_ptr is not None:
-        y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-    tl.store(y_ptr + row * y_stride + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+    if rstd_ptr is not None:
+        tl.store(rstd_ptr + row, rstd, mask=inside)
+    y_ptr += row * hidden_size
+    for part in tl.static_range(PARTS):
+        column = part_columns(0, part, BLOCK)
+        y = x[part].to(tl.float32) * rstd
+        if early:
+            y *= weight[part].to(tl.float32)
+        elif weight_ptr is not None:
+            y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
+        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=inside & (column < hidden_size))
 
 
 @triton.jit
-def _forward_tiled_row(
-    x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, y_stride, eps, row_count, hidden_size,
+def _forward_wide(
+    x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
     TILES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
-    y_ptr += row * y_stride
+    y_ptr += row * hidden_size
     squares = tl.zeros([BLOCK], dtype=tl.float32)
     for tile in range(TILES):
         column = tile * BLOCK + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-        squares += x * x
+        # Kept in the cache for the second pass, and there no longer.
+        x = tl.load(x_ptr + column, mask=column < hidden_size, other=0.0, eviction_policy="evict_last")
+        squares += x.to(tl.float32) * x.to(tl.float32)
     # torch.compile hands eps over as float64, which would carry the sum with it.
     rstd = tl.div_rn(1.0, tl.sqrt_rn((tl.sum(squares, axis=0) / hidden_size + eps).to(tl.float32)))
-    tl.store(rstd_ptr + row, rstd)
+    if rstd_ptr is not None:
+        tl.store(rstd_ptr + row, rstd)
     for tile in range(TILES):
         column = tile * BLOCK + tl.arange(0, BLOCK)
         mask = column < hidden_size
-        y = tl.load(x_ptr + column, mask=mask, other=0.0).to(tl.float32) * rstd
+        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
+        y = x.to(tl.float32) * rstd
         if weight_ptr is not None:
             y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
         tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _backward_whole_row(
-    dy_ptr, h_ptr, weight_ptr, rstd_ptr, dresidual_out_ptr, dh_ptr,
-    dy_stride, h_stride, dresidual_out_stride, dh_stride, row_count, hidden_size,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    mask = (row < row_count) & (column < hidden_size)
-    wdy = tl.load(dy_ptr + row * dy_stride + column, mask=mask, other=0.0).to(tl.float32)
-    if weight_ptr is not None:
-        wdy *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-    rstd = tl.load(rstd_ptr + row, mask=row < row_count, other=0.0)
-    h_hat = tl.load(h_ptr + row * h_stride + column, mask=mask, other=0.0).to(tl.float32) * rstd
-    projection = tl.sum(h_hat * wdy, axis=1, keep_dims=True) / hidden_size
-    dh = (wdy - h_hat * projection) * rstd
-    if dresidual_out_ptr is not None:
-        stream = dresidual_out_ptr + row * dresidual_out_stride + column
-        dh += tl.load(stream, mask=mask, other=0.0).to(tl.float32)
-    tl.store(dh_ptr + row * dh_stride + column, dh.to(dh_ptr.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _backward_tiled_row(
-    dy_ptr, h_ptr, weight_ptr, rstd_ptr, dresidual_out_ptr, dh_ptr,
-    dy_stride, h_stride, dresidual_out_stride, dh_stride, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    dy_ptr += row * dy_stride
-    h_ptr += row * h_stride
-    rstd = tl.load(rstd_ptr + row)
-    products = tl.zeros([BLOCK], dtype=tl.float32)
-    for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
-        wdy = tl.load(dy_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        if weight_ptr is not None:
-            wdy *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        h_hat = tl.load(h_ptr + column, mask=mask, other=0.0).to(tl.float32) * rstd
-        products += h_hat * wdy
-    projection = tl.sum(products, axis=0) / hidden_size
-    for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
-        wdy = tl.load(dy_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        if weight_ptr is not None:
-            wdy *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        h_hat = tl.load(h_ptr + column, mask=mask, other=0.0).to(tl.float32) * rstd
-        dh = (wdy - h_hat * projection) * rstd
-        if dresidual_out_ptr is not None:
-            stream = dresidual_out_ptr + row * dresidual_out_stride + column
-            dh += tl.load(stream, mask=mask, other=0.0).to(tl.float32)
-        tl.store(dh_ptr + row * dh_stride + column, dh.to(dh_ptr.dtype.element_ty), mask=mask)
 
 
 @overload
@@ -154,21 +115,30 @@ def rms_norm(
     :class:`ValueError` for shapes and devices that do not fit together, and for an `eps` that is not positive
     and finite.
     """
-    check_input(x, _forward_whole_row)
+    check_input(x, _forward_held)
     check_parameter("weight", weight, x)
-    y, rstd = _RMSNorm.apply(x, weight, checked_eps(eps))
+    eps = checked_eps(eps)
+    if is_recorded(x, weight):
+        y, rstd = _RMSNorm.apply(x, weight, eps)
+    else:
+        y, rstd = _forward(x, weight, eps, statistics=return_stats)
     return (y, rstd) if return_stats else y
+
+
+def _forward(x: Tensor, weight: Tensor | None, eps: float, *, statistics: bool) -> tuple[Tensor, Any]:
+    """``y``, and ``rstd`` where `statistics` asks for it."""
+    y = x.new_empty(x.shape)
+    rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
+    readable, x_stride = addressed(x)
+    operands = readable, contiguous(weight), y, rstd, x_stride, eps
+    launch_rows(_forward_held, _forward_wide, x, operands, most_parts=5)
+    return y, rstd
 
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-        y, (rstd,) = new_outputs(x, statistics=1)
-        x_rows, y_rows = readable_rows(x), readable_rows(y)
-        launch_rows(
-            _forward_whole_row, _forward_tiled_row, x_rows,
-            x_rows, contiguous(weight), y_rows, rstd, x_rows.stride(0), y_rows.stride(0), eps,
-        )  # fmt: skip
+        y, rstd = _forward(x, weight, eps, statistics=True)
         ctx.save_for_backward(x, weight, rstd)
         ctx.mark_non_differentiable(rstd)
         ctx.set_materialize_grads(False)
@@ -181,26 +151,6 @@ class _RMSNorm(torch.autograd.Function):
         if dy is None:
             return None, None, None
         check_operand("dy", dy, x, x.shape)
-        dx = input_gradient(dy, x, weight, rstd) if ctx.needs_input_grad[0] else None
-        dweight, _dbias = weight_gradients(dy, x, None, rstd, weight=ctx.needs_input_grad[1], bias=False)
+        x_asked, weight_asked, _eps = ctx.needs_input_grad
+        dx, dweight, _dbias = gradients(dy, x, weight, None, rstd, asked=(x_asked, weight_asked, False))
         return dx, dweight, None
-
-
-def input_gradient(
-    dy: Tensor, h: Tensor, weight: Tensor | None, rstd: Tensor, dresidual_out: Tensor | None = None
-) -> Tensor:
-    """``rstd · (wdy - h_hat · mean(h_hat · wdy)) + dresidual_out``, where ``wdy = dy · weight``.
-
-    `dy`, `h` and `dresidual_out` are (..., H) of one dtype, `rstd` is contiguous float32 of shape (...).
-    Returns a new contiguous tensor of the shape and dtype of `h`.
-    """
-    dh, _ = new_outputs(h, statistics=0)
-    dy_rows, h_rows, dh_rows = readable_rows(dy), readable_rows(h), readable_rows(dh)
-    stream_rows = None if dresidual_out is None else readable_rows(dresidual_out)
-    stream_stride = 0 if stream_rows is None else stream_rows.stride(0)
-    launch_rows(
-        _backward_whole_row, _backward_tiled_row, h_rows,
-        dy_rows, h_rows, contiguous(weight), rstd, stream_rows, dh_rows,
-        dy_rows.stride(0), h_rows.stride(0), stream_stride, dh_rows.stride(0),
-    )  # fmt: skip
-    return dh

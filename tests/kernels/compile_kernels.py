@@ -1,13 +1,16 @@
-"""Compile every kernel for an NVIDIA and an AMD GPU, without either, and print facts about each as JSON.
+"""Compile every kernel for NVIDIA and AMD GPUs, without any, as planned, and print facts about each as JSON.
 
-Run as a program of its own: in a process with TRITON_INTERPRET set there is nothing to compile.
+Run as a program of its own: in a process with TRITON_INTERPRET set there is nothing to compile. Arguments:
+targets, dtypes and hidden sizes, each a list with commas.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -15,44 +18,93 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from conformance.kernels import fused_add_rms_norm as _fused_add_rms_norm  # noqa: F401  (loads the modules)
-from conformance.kernels import launch
-from conformance.kernels import weight_gradients
+from conformance.kernels import backward
+from conformance.kernels import plan
 
 
-TARGETS = {"nvidia": GPUTarget("cuda", 90, 32), "amd": GPUTarget("hip", "gfx942", 64)}
-STATISTICS = ("mean_ptr", "rstd_ptr")
+# The functions of the same names hide these modules in the package, which has imported them.
+LAYER_NORM, RMS_NORM, FUSED = (
+    sys.modules[f"conformance.kernels.{name}"] for name in ("layer_norm", "rms_norm", "fused_add_rms_norm")
+)
+TARGETS = {
+    "nvidia": (GPUTarget("cuda", 90, 32), plan.Device(132, 32, 232448, True)),
+    "gfx942": (GPUTarget("hip", "gfx942", 64), plan.Device(304, 64, 65536, False)),
+    "gfx1100": (GPUTarget("hip", "gfx1100", 32), plan.Device(96, 32, 65536, False)),
+}
+BITS = {"fp16": 2, "bf16": 2, "fp32": 4}
+FLOAT32 = ("mean_ptr", "rstd_ptr", "projection_ptr", "offset_ptr", "partial_ptr")
+Constants = dict[str, Any]
 
 
-def kernels() -> Iterator[tuple[ModuleType, Any]]:
-    """Every @triton.jit function of the package that is a kernel, beside its module."""
-    import sys
+@dataclass(frozen=True)
+class Launch:
+    """A kernel, its constants, and the pointers that are ``None``."""
 
-    for name in ("layer_norm", "rms_norm", "fused_add_rms_norm", "weight_gradients"):
-        module = sys.modules[f"conformance.kernels.{name}"]
-        for value in vars(module).values():
-            if isinstance(value, triton.JITFunction):
-                yield module, value
+    kernel: Any
+    constants: Constants
+    num_warps: int
+    left_out: tuple[str, ...] = ()
 
 
-def source(module: ModuleType, kernel: Any, dtype: str, optional: bool) -> tuple[ASTSource, int]:
-    """The kernel's source, specialized as a launch would, and its number of warps."""
-    sums = module is weight_gradients
-    tile = launch.row_tile(launch.WIDEST_ROW, weight_gradients.TILE_COLUMNS if sums else None)
-    values = {"ROWS": tile.rows, "TILES": 2, "BLOCK": tile.columns}
-    left_out = ("weight_ptr", "bias_ptr", "dresidual_out_ptr", *(("mean_ptr",) if sums else ()))
+def forward(module: Any, hidden_size: int, device: plan.Device, optional: bool) -> Launch:
+    """The forward kernel for a width, with all its optional operands or with none."""
+    left_out = () if optional else ("weight_ptr", "bias_ptr", "mean_ptr", "rstd_ptr")
+    if hidden_size > plan.WIDEST_HELD:
+        tiles = {"TILES": triton.cdiv(hidden_size, plan.WIDE_TILE), "BLOCK": plan.WIDE_TILE}
+        return Launch(module._forward_wide, tiles, plan.MOST_THREADS // device.warp_size, left_out)
+    tile = plan.held_tile(hidden_size, 7 if module is LAYER_NORM else 5)
+    held = {"ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block}
+    return Launch(module._forward_held, held, tile.num_warps, left_out)
+
+
+def backwards(
+    module: Any, hidden_size: int, itemsize: int, device: plan.Device, optional: bool
+) -> Iterator[Launch]:
+    """The kernels of a backward for a width."""
+    centred, stream = module is LAYER_NORM, module is FUSED and optional
+    planned = plan.sweep(32768, hidden_size, itemsize, device, layer_norm=centred, stream=stream)
+    tile, stages = planned.tile, {"STAGES": planned.stages}
+    left_out = [] if optional else ["weight_ptr", "dweight_ptr", "dbias_ptr"]
+    left_out += [] if centred else ["mean_ptr", "dbias_ptr", "offset_ptr"]
+    left_out += [] if stream else ["stream_ptr"]
+    if planned.splits > 2:
+        tiles = {"TILES": triton.cdiv(hidden_size, tile.block), "BLOCK": tile.block}
+        yield Launch(backward._row_means, tiles | stages, tile.num_warps, tuple(left_out))
+    else:
+        left_out += ["projection_ptr", "offset_ptr"]
+    shape = {"ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block, "HALVES": planned.splits == 2}
+    yield Launch(backward._sweep, shape | stages, tile.num_warps, tuple(left_out))
+
+
+def launches(hidden_size: int, dtype: str, device: plan.Device) -> Iterator[tuple[ModuleType, Launch]]:
+    """Every launch of forward and backward, beside its operation."""
+    for module in (LAYER_NORM, RMS_NORM, FUSED):
+        for optional in (True, False):
+            yield module, forward(module, hidden_size, device, optional)
+            for each in backwards(module, hidden_size, BITS[dtype], device, optional):
+                yield module, each
+    yield (
+        RMS_NORM,
+        Launch(backward._total, {"GROUPS": backward.TOTAL_GROUPS, "BLOCK": backward.TOTAL_COLUMNS}, 4),
+    )
+
+
+def source(launch: Launch, dtype: str, hidden_size: int) -> ASTSource:
+    """The kernel's source, specialized as a launch would."""
+    sums = ("dweight_ptr", "dbias_ptr") if launch.kernel is backward._sweep else ()
     signature, constants, attributes = {}, {}, {}
-    for place, name in enumerate(kernel.arg_names):
-        if name in values or (name in left_out and not optional):
+    for place, name in enumerate(launch.kernel.arg_names):
+        if name in launch.constants or name in launch.left_out:
             signature[name] = "constexpr"
-            constants[(place,)] = values.get(name)
+            constants[(place,)] = launch.constants.get(name)
         elif name.endswith("_ptr"):
-            float32 = name in STATISTICS or (sums and name in ("dweight_ptr", "dbias_ptr"))
-            signature[name] = "*fp32" if float32 else f"*{dtype}"
+            signature[name] = "*fp32" if name in (*FLOAT32, *sums) else f"*{dtype}"
             attributes[(place,)] = [["tt.divisibility", 16]]
         else:
-            signature[name] = "fp32" if name == "eps" else "i64" if name.endswith("stride") else "i32"
-    return ASTSource(kernel, signature, constants, attributes), tile.num_warps
+            signature[name] = "fp32" if name == "eps" else "i32"
+            if hidden_size % 16 == 0 and (name == "hidden_size" or name.endswith("stride")):
+                attributes[(place,)] = [["tt.divisibility", 16]]
+    return ASTSource(launch.kernel, signature, constants, attributes)
 
 
 def spilled(assembly: dict[str, Any]) -> int:
@@ -66,25 +118,28 @@ def spilled(assembly: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    """Print one record for each kernel, dtype and target."""
+    """Print one record for each kernel, operation, dtype, width and target."""
+    targets, dtypes, sizes = (argument.split(",") for argument in sys.argv[1:4])
     facts = []
-    for module, kernel in kernels():
-        for dtype, optional in (("fp16", True), ("bf16", False), ("fp32", True)):
-            program, num_warps = source(module, kernel, dtype, optional)
-            for target, description in TARGETS.items():
-                made = triton.compile(
-                    program, target=description, options={"num_warps": num_warps, "num_stages": 1}
-                )
-                facts.append(
-                    {
-                        "kernel": f"{module.__name__}.{kernel.__name__}",
-                        "dtype": dtype,
-                        "optional": optional,
-                        "target": target,
-                        "shared": made.metadata.shared,
-                        "spilled": spilled(made.asm),
-                    }
-                )
+    for name in targets:
+        target, device = TARGETS[name]
+        for dtype in dtypes:
+            for size in map(int, sizes):
+                for module, launch in launches(size, dtype, device):
+                    stages = launch.constants.get("STAGES", 1)
+                    options = {"num_warps": launch.num_warps, "num_stages": stages}
+                    made = triton.compile(source(launch, dtype, size), target=target, options=options)
+                    facts.append(
+                        {
+                            "kernel": f"{module.__name__}:{launch.kernel.__name__}",
+                            "dtype": dtype,
+                            "hidden_size": size,
+                            "left_out": launch.left_out,
+                            "target": name,
+                            "shared": made.metadata.shared,
+                            "spilled": spilled(made.asm),
+                        }
+                    )
     print(json.dumps(facts))
 
 

@@ -1,0 +1,42 @@
+"""Rows held in parts: as many blocks of BLOCK columns as a row needs, in a tuple.
+
+A block's size is a power of two; a row's rarely is. In one block a row of 5120 columns leaves three of eight
+lanes idle, and they go through every instruction all the same; in five parts of 1024 none is idle. The parts
+are added elementwise before a sum over the row, so there is one such sum, whatever the number of parts.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def part_columns(first, part, BLOCK: tl.constexpr):
+    """Columns of one part, (1, BLOCK), of those that begin at column `first`."""
+    return first + part * BLOCK + tl.arange(0, BLOCK)[None, :]
+
+
+@triton.jit
+def no_parts():
+    """The tuple that parts are added to."""
+    return ()
+
+
+@triton.jit
+def load_parts(ptr, rows, first, hidden_size, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    """PARTS tensors of BLOCK columns from column `first`; 0 beyond H, and where `rows` is false."""
+    parts = no_parts()
+    for part in tl.static_range(PARTS):
+        column = part_columns(first, part, BLOCK)
+        parts += (tl.load(ptr + column, mask=rows & (column < hidden_size), other=0.0),)
+    return parts
+
+
+@triton.jit
+def zero_parts(PARTS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """PARTS float32 tensors (ROWS, BLOCK) of zeros."""
+    parts = no_parts()
+    for _part in tl.static_range(PARTS):
+        parts += (tl.zeros([ROWS, BLOCK], dtype=tl.float32),)
+    return parts

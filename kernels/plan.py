@@ -1,0 +1,199 @@
+"""What one program holds, how many warps it has, and how many programs there are: one rule for every GPU.
+
+A plan follows from the hidden size, the dtype and the properties of the device, never from the number of
+rows: a row's bits do not depend on its neighbours. Only the number of row groups that sum dweight does. The
+constants were found on an H200; `NOTES.md` beside this file has the measurements, and what did not help.
+
+Forward: about 32 elements a thread, in parts of 1024 columns while they are few. Many small programs keep
+loads and stores in flight better than any pipelining within one.
+
+Backward: one program, or a few small ones, for each multiprocessor take rows in turn and keep the sums of
+dweight in registers. The next rows are loaded meanwhile: as many as make up :data:`IN_FLIGHT`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+
+#: Narrower rows are padded to this: 16 bytes of a 16-bit type for each of two lanes.
+NARROWEST_BLOCK = 16
+#: The widest row that forward reads once and holds. Its 16 384 columns are 64 registers a thread of 8 warps.
+WIDEST_HELD = 16384
+#: Forward's programs hold this many elements of short rows, in 2 warps.
+SHORT_ELEMENTS = 2048
+#: Columns of a part of a longer row: 8 elements for each of 128 threads, one 16-byte load at 16 bits.
+PART = 1024
+#: A row that is not held is looped over in tiles of so many columns.
+WIDE_TILE = 16384
+#: At most: 16 warps of 64 lanes.
+MOST_THREADS = 1024
+
+#: Columns for which backward keeps sums of dweight in a program's registers.
+WIDEST_SUMMED = 8192
+#: Backward's tile of a row that is wider than two such programs.
+SPLIT_TILE = 4096
+#: Bytes of rows on their way to a multiprocessor while it works on others. It is a sharp optimum: 32 KiB more
+#: or less costs a tenth. LayerNorm computes longer on each row.
+IN_FLIGHT = {"rms_norm": 56 * 1024, "layer_norm": 64 * 1024}
+#: Steps in flight at most, the one that is computed counted in.
+MOST_STAGES = 4
+#: Shared memory of a block that is the compiler's own: reductions, conversions of layout.
+SHARED_RESERVE = 16 * 1024
+
+#: Stands in for the number of multiprocessors in the interpreter, which has none.
+INTERPRETED_MULTIPROCESSORS = 16
+
+
+@dataclass(frozen=True)
+class Device:
+    """The properties of a device that a plan depends on."""
+
+    multiprocessors: int
+    warp_size: int
+    #: Bytes that one block may ask for.
+    shared_memory: int
+    #: AMD's compiler has miscompiled pipelined masked reductions (triton-lang/triton pull request 10654).
+    pipelines: bool
+
+    @classmethod
+    def of(cls, operand: Tensor, kernel: object) -> Device:
+        """The operand's device; a small stand-in if `kernel` is interpreted."""
+        if not isinstance(kernel, triton.JITFunction):
+            return cls(INTERPRETED_MULTIPROCESSORS, 32, 0, False)
+        properties: Any = torch.cuda.get_device_properties(operand.device)
+        # Before torch 2.7 there is no opt-in limit; the plain one is what every block may have.
+        shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
+        return cls(
+            int(properties.multi_processor_count),
+            int(properties.warp_size),
+            int(shared),
+            torch.version.hip is None,
+        )
+
+
+@dataclass(frozen=True)
+class Tile:
+    """`rows` rows in `parts` parts of `block` columns; `rows` and `block` are powers of two."""
+
+    rows: int
+    parts: int
+    block: int
+    num_warps: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of all parts."""
+        return self.parts * self.block
+
+
+def held_tile(hidden_size: int, most_parts: int) -> Tile:
+    """Forward's tile for a row of at most `WIDEST_HELD` columns, in at most `most_parts` parts of 1024."""
+    if hidden_size <= PART:
+        block = max(triton.next_power_of_2(hidden_size), NARROWEST_BLOCK)
+        return Tile(rows=SHORT_ELEMENTS // block, parts=1, block=block, num_warps=2)
+    if hidden_size <= SHORT_ELEMENTS:
+        return Tile(rows=1, parts=2, block=PART, num_warps=2)
+    block = _part_for(hidden_size, most_parts)
+    return Tile(rows=1, parts=triton.cdiv(hidden_size, block), block=block, num_warps=min(block // 256, 8))
+
+
+def wide_warps(operand: Tensor, kernel: object) -> int:
+    """Warps of a program that loops over `WIDE_TILE` columns: a block's full 1024 threads."""
+    return MOST_THREADS // Device.of(operand, kernel).warp_size
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Backward's tile, and the grid and pipeline in which programs take the rows in turn."""
+
+    tile: Tile
+    #: Programs that share a row, each with columns of its own.
+    splits: int
+    #: Row groups; each sums its rows and stores one row of the scratch.
+    groups: int
+    stages: int
+
+
+def sweep(
+    row_count: int, hidden_size: int, itemsize: int, device: Device, *, layer_norm: bool, stream: bool
+) -> Sweep:
+    """Backward's plan for (M, H) rows of `itemsize` bytes an element.
+
+    `stream` says that a third tensor is read, `dresidual_out`.
+    """
+    if hidden_size > 2 * WIDEST_SUMMED:
+        tile, programs = Tile(rows=1, parts=1, block=SPLIT_TILE, num_warps=8), 1
+    elif hidden_size > WIDEST_SUMMED:
+        tile, programs = _half_row(hidden_size, plain=not (layer_norm or stream)), 1
+    else:
+        tile, programs = _summed_tile(hidden_size, itemsize, layer_norm=layer_norm)
+    splits = triton.cdiv(hidden_size, tile.columns)
+    width = min(hidden_size, tile.columns)
+    step = tile.rows * width * itemsize * (3 if stream else 2)
+    held = tile.rows * tile.columns * itemsize * (3 if stream else 2)
+    if splits == 2:  # the other half is read as well, but for dresidual_out
+        held += tile.rows * tile.columns * itemsize * 2
+    groups = min(max(programs * device.multiprocessors // splits, 1), triton.cdiv(row_count, tile.rows))
+    if not device.pipelines:  # loads that are not ahead of their use are hidden by more warps
+        tile = replace(tile, num_warps=min(2 * tile.num_warps, MOST_THREADS // device.warp_size))
+    return Sweep(tile, splits, groups, _stages(step * programs, held, device, layer_norm=layer_norm))
+
+
+def _stages(step: int, held: int, device: Device, *, layer_norm: bool) -> int:
+    """Stages of the pipeline; `step` bytes are read at once on a multiprocessor, `held` by a program."""
+    if not device.pipelines:
+        return 1
+    wanted = triton.cdiv(IN_FLIGHT["layer_norm" if layer_norm else "rms_norm"], step)
+    fitting = (device.shared_memory - SHARED_RESERVE) // held
+    return int(1 + max(min(wanted, fitting, MOST_STAGES - 1), 0))
+
+
+def _half_row(hidden_size: int, *, plain: bool) -> Tile:
+    """The tile of one of two programs that share a row; parts where registers allow to unroll them."""
+    block = 2048 if plain else WIDEST_SUMMED
+    return Tile(rows=1, parts=triton.cdiv(triton.cdiv(hidden_size, 2), block), block=block, num_warps=8)
+
+
+def _summed_tile(hidden_size: int, itemsize: int, *, layer_norm: bool) -> tuple[Tile, int]:
+    """The tile of a row that is summed by one program, and the programs for each multiprocessor.
+
+    All programs of a multiprocessor together hold some 8192 elements of 16 bits in 8 warps: RMSNorm's in one
+    program or two, LayerNorm's, whose rows wait for two sums each, in up to four.
+    """
+    block = max(triton.next_power_of_2(hidden_size), NARROWEST_BLOCK)
+    if layer_norm:
+        programs = _first_reached(hidden_size, {256: 1, 1024: 4, 4096: 2}, 1)
+        block = min(block, _part_for(hidden_size, 5))
+    else:
+        programs = _first_reached(hidden_size, {256: 1, 1024: 2}, 1)
+        block = min(block, 2048)
+    elements = WIDEST_SUMMED // programs
+    if itemsize == 4 and programs > 1:
+        programs //= 2
+    elif itemsize == 4:
+        elements //= 2
+    parts = triton.cdiv(hidden_size, block)
+    columns = triton.next_power_of_2(parts) * block
+    rows = max(elements // columns, 1)
+    num_warps = min(rows * columns // 1024, rows * block // 256, 8)
+    return Tile(rows=rows, parts=parts, block=block, num_warps=num_warps), programs
+
+
+def _first_reached(hidden_size: int, limits: dict[int, int], otherwise: int) -> int:
+    """The value of the first limit, in ascending order, that `hidden_size` does not pass."""
+    return next((value for limit, value in limits.items() if hidden_size <= limit), otherwise)
+
+
+def _part_for(hidden_size: int, most_parts: int) -> int:
+    """The smallest part, from 1024 columns on, of which `most_parts` hold a row."""
+    block = PART
+    while block * most_parts < hidden_size:
+        block *= 2
+    return block
