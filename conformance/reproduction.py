@@ -68,12 +68,16 @@ def _device(case: Case) -> str:
     return 'DEVICE = "cuda" if torch.cuda.is_available() else "cpu"'
 
 
+def _upstream(case: Case) -> list[str]:
+    """The incoming gradients of a backward case."""
+    return [name for name, output in case.op.upstream.items() if output in (case.upstream or case.op.outputs)]
+
+
 def _tensors(case: Case, contract: Contract) -> str:
     """Every operand, and the incoming gradients of a backward."""
     names = [*case.operands]
     if case.direction == "backward":
-        wanted = case.upstream or case.op.outputs
-        names += [name for name, output in case.op.upstream.items() if output in wanted]
+        names += _upstream(case)
     lines = [_tensor(case, name, contract) for name in names]
     lines += [f"{name} = None" for name in case.absent]
     if case.sharing == "same":
@@ -111,11 +115,7 @@ def _number(value: Any) -> str:
 
 def _check(case: Case, result: Result, contract: Contract) -> str:
     """Make the call, print got and want, and exit."""
-    run = _run(case, case.procedure == "double-backward")
-    message, named = (
-        result.message,
-        re.search(r"(changed the input|shares its storage with) (\w+)", result.message),
-    )
+    run, message = _run(case, case.procedure == "double-backward"), result.message
     if case.procedure == "double-backward":
         return f"{run}\n{_DOUBLE}"
     if message.startswith(("raised", "did not refuse cleanly: raised")):
@@ -124,16 +124,27 @@ def _check(case: Case, result: Result, contract: Contract) -> str:
         )
     if message.startswith("computed silently"):
         return f"{run}\n{_SILENT}"
-    if named and named[1] == "changed the input" and named[2] in case.operands:
-        return f"before = {named[2]}.clone()\n{run}\n" + _CHANGED.format(name=named[2])
-    if named and named[1] != "changed the input":
-        name = message.split(" ", 1)[0]
-        return f"{run}\n" + _SHARED.format(name=name, other=named[2])
-    worst = next((each for each in result.measurements if not (each.fraction or 0) <= 1), None)
-    if worst is None:
-        raise NoSource(f"no script shows this kind of failure: {message}")
-    # First, since a call may overwrite its operands.
-    return f"{_reference(case, contract)}\n{run}\n{_compare(worst)}"
+    for finding in message.split("; "):
+        shown = _finding(case, result, contract, finding, run)
+        if shown:
+            return shown
+    raise NoSource(f"no script shows this kind of failure: {message}")
+
+
+def _finding(case: Case, result: Result, contract: Contract, finding: str, run: str) -> str:
+    """The call and a check for one finding of the judge's; empty for a finding that no script shows."""
+    changed = re.match(r"changed the input (\w+)", finding)
+    if changed and changed[1] in case.operands:
+        return f"before = {changed[1]}.clone()\n{run}\n" + _CHANGED.format(name=changed[1])
+    shared = re.match(r"(\w+) shares its storage with (\w+)", finding)
+    if shared:
+        return f"{run}\n" + _SHARED.format(name=shared[1], other=shared[2])
+    form = re.match(r"(\w+) has (strides|dtype|shape) (.+?)(;|$)", finding)
+    if form:
+        return f"{run}\n" + _FORM.format(name=form[1], what=form[2].rstrip("s"), finding=finding)
+    worst = next((each for each in result.measurements if finding.startswith(f"{each.quantity}[")), None)
+    # The reference comes first, since a call may overwrite its operands.
+    return f"{_reference(case, contract)}\n{run}\n{_compare(worst)}" if worst else ""
 
 
 def _run(case: Case, differentiable: bool) -> str:
@@ -143,16 +154,14 @@ def _run(case: Case, differentiable: bool) -> str:
     if case.direction == "forward":
         return f"{outputs} = call({arguments})"
     wanted = case.wanted or case.operands
-    upstream = [
-        name for name, output in case.op.upstream.items() if output in (case.upstream or case.op.outputs)
-    ]
+    upstream = _upstream(case)
     lines = [f"{name}.requires_grad_()" for name in wanted]
     lines.append(f"{outputs} = call({arguments})")
     given = ", ".join(case.op.upstream[name] for name in upstream)
     gradients = ", ".join(f"d{name}" for name in wanted)
     clones = ", ".join(f"{name}.clone()" if differentiable else name for name in upstream)
     extra = ", create_graph=True" if differentiable else ", allow_unused=True"
-    lines.append(f"({gradients},) = torch.autograd.grad([{given}], [{', '.join(wanted)}], [{clones}]{extra})")
+    lines.append(f"{gradients}, = torch.autograd.grad([{given}], [{', '.join(wanted)}], [{clones}]{extra})")
     return "\n".join(lines)
 
 
@@ -160,6 +169,8 @@ def _reference(case: Case, contract: Contract) -> str:
     """The definition in float64, and its gradients by autograd."""
     h = "x64 + residual64" if "residual" in case.op.operands else "x64"
     lines = [f"{name}64 = {name}.detach().double().requires_grad_()" for name in case.operands]
+    if case.direction == "backward":
+        lines += [f"{name}64 = {name}.detach().double()" for name in _upstream(case)]
     lines.append(f"h = {h}")
     if "residual" in case.op.operands:
         lines.append("residual_out64 = h + (h.detach().to(x.dtype).double() - h.detach())  # rounded")
@@ -186,13 +197,11 @@ def _reference(case: Case, contract: Contract) -> str:
 
 def _reference_gradients(case: Case) -> str:
     wanted = case.wanted or case.operands
-    upstream = [
-        name for name, output in case.op.upstream.items() if output in (case.upstream or case.op.outputs)
-    ]
+    upstream = _upstream(case)
     given = ", ".join(f"{case.op.upstream[name]}64" for name in upstream)
     incoming = ", ".join(f"{name}64" for name in upstream)
     return (
-        f"({', '.join(f'd{name}64' for name in wanted)},) = torch.autograd.grad([{given}], "
+        f"{', '.join(f'd{name}64' for name in wanted)}, = torch.autograd.grad([{given}], "
         f"[{', '.join(f'{name}64' for name in wanted)}], [{incoming}], allow_unused=True)"
     )
 
@@ -217,6 +226,12 @@ raise SystemExit(int(bool(changed.any())))"""
 _SHARED = """shared = {name}.untyped_storage().data_ptr() == {other}.untyped_storage().data_ptr()
 print("{name} and {other} share their storage" if shared else "{name} and {other} are apart")
 raise SystemExit(int(shared))"""
+_FORM = """print("{finding}")
+print("{name} has", {name}.dtype, tuple({name}.shape), {name}.stride())
+as_expected = {{
+    "stride": {name}.is_contiguous(), "dtype": {name}.dtype == x.dtype, "shape": {name}.shape == x.shape
+}}
+raise SystemExit(int(not as_expected["{what}"]))"""
 _DIFFERS = """got, want, allowed = {name}{at}.item(), {name}64{at}.item(), {allowed!r}
 print("{name}, got: ", {name}.detach())
 print("{name}, want:", {name}64.detach())
