@@ -31,8 +31,8 @@ from conformance.kernels.parts import part_columns
 from conformance.kernels.parts import zero_parts
 
 
-#: Columns and groups of the tile in which partial sums are added up.
-TOTAL_COLUMNS, TOTAL_GROUPS = 32, 32
+#: Rows of the scratch that are added up at a time.
+TOTAL_GROUPS = 32
 
 
 @triton.jit
@@ -236,9 +236,10 @@ def _launch(
         ROWS=tile.rows, PARTS=tile.parts, BLOCK=tile.block, HALVES=planned.splits == 2,
         STAGES=planned.stages, num_warps=tile.num_warps, num_stages=planned.stages,
     )  # fmt: skip
+    columns = plan.total_columns(hidden_size, device)
     for partial, gradient in ((dweight_rows, dweight), (dbias_rows, dbias)):
         if gradient is not None:
-            _total[(triton.cdiv(hidden_size, TOTAL_COLUMNS),)](
+            _total[(triton.cdiv(hidden_size, columns),)](
                 partial, gradient, planned.groups, hidden_size,
-                GROUPS=TOTAL_GROUPS, BLOCK=TOTAL_COLUMNS, num_warps=4, num_stages=1,
+                GROUPS=TOTAL_GROUPS, BLOCK=columns, num_warps=4, num_stages=1,
             )  # fmt: skip

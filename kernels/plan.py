@@ -146,6 +146,14 @@ def sweep(
     return Sweep(tile, splits, groups, _stages(step * programs, held, device, layer_norm=layer_norm))
 
 
+def total_columns(hidden_size: int, device: Device) -> int:
+    """Columns of a program that adds up partial sums: a power of two; some four programs a multiprocessor."""
+    columns = 32
+    while columns < 1024 and columns * 2 * 4 * device.multiprocessors <= hidden_size:
+        columns *= 2
+    return columns
+
+
 def _stages(step: int, held: int, device: Device, *, layer_norm: bool) -> int:
     """Stages of the pipeline; `step` bytes are read at once on a multiprocessor, `held` by a program."""
     if not device.pipelines:

@@ -85,7 +85,11 @@ def launches(hidden_size: int, dtype: str, device: plan.Device) -> Iterator[tupl
                 yield module, each
     yield (
         RMS_NORM,
-        Launch(backward._total, {"GROUPS": backward.TOTAL_GROUPS, "BLOCK": backward.TOTAL_COLUMNS}, 4),
+        Launch(
+            backward._total,
+            {"GROUPS": backward.TOTAL_GROUPS, "BLOCK": plan.total_columns(hidden_size, device)},
+            4,
+        ),
     )
 
 
