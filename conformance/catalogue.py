@@ -18,6 +18,7 @@ from typing import TypeVar
 from conformance.case import Case
 from conformance.case import CaseError
 from conformance.layouts import LAYOUTS
+from conformance.reports.result import Result
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Assignment:
     target: str = ""
 
 
-#: The plugin's fixture ``conformance``: runs an assignment and lets the test have its verdict.
-Check = Callable[[Assignment], None]
+#: The plugin's fixture ``conformance``: runs an assignment, lets the test have its verdict, gives the result.
+Check = Callable[[Assignment], Result]
 Test = TypeVar("Test", bound=Callable[..., Any])
 _ATTRIBUTE = "conformance_cases"
 

@@ -70,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; open the session at once if an option of ours was given."""
     config.addinivalue_line("markers", "conformance(clause): a case of the conformance catalogue, by clause")
     config.addinivalue_line("markers", "quick: a case of the catalogue's choice for pull requests")
+    # The SPEED cases carry pytest-benchmark's marker, which pytest must know where it is not installed.
+    config.addinivalue_line("markers", "benchmark: settings of pytest-benchmark, if it is there")
     if is_asked_for(config):
         try:
             _state(config)
@@ -264,11 +266,11 @@ def _assignment_of(item: pytest.Item) -> Assignment | None:
 
 
 @pytest.fixture
-def conformance(request: pytest.FixtureRequest) -> Callable[[Assignment], None]:
-    """Run a case and let the test have its verdict."""
+def conformance(request: pytest.FixtureRequest) -> Callable[[Assignment], Result]:
+    """Run a case, let the test have its verdict, and give the result."""
     sessions = request.config.stash[_STATE].sessions
 
-    def run(assignment: Assignment) -> None:
+    def run(assignment: Assignment) -> Result:
         __tracebackhide__ = True
         for target, session in sessions.items():
             if target != assignment.target:
@@ -276,6 +278,7 @@ def conformance(request: pytest.FixtureRequest) -> Callable[[Assignment], None]:
         result = sessions[assignment.target].run(assignment.subject, assignment.case)
         request.node.stash[_RESULT] = assignment.target, result
         conclude(result)
+        return result
 
     return run
 

@@ -14,6 +14,7 @@ from conformance.procedures import lanes
 from conformance.procedures import offsets
 from conformance.procedures import placement
 from conformance.procedures import sequences
+from conformance.procedures import speed
 from conformance.procedures import state
 
 
@@ -45,6 +46,8 @@ PROCEDURES: dict[str, Callable[[Stage], None]] = {
     "side-stream": placement.side_stream,
     "poisoned": lanes.poisoned,
     "threads": placement.threads,
+    "bandwidth": speed.bandwidth,
+    "call-time": speed.call_time,
 }
 
 

@@ -1,0 +1,247 @@
+"""How fast a kernel is: bytes that must move over the time, beside a copy, a stream and other libraries.
+
+Every input is read once and every output written once: that is what counts as moved, whatever the kernel
+moves. The tensors are large against the cache, two sets of them take turns, and what is judged is what the
+last timed run wrote, to the last row. As in OFFSET-2, a tile of rows is repeated, so that its reference is
+that of all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from conformance.judge import Standard
+from conformance.judge import backward_standards
+from conformance.judge import forward_standard
+from conformance.procedures.common import SUMS
+from conformance.procedures.stopwatch import Ceilings
+from conformance.procedures.stopwatch import call_seconds
+from conformance.procedures.stopwatch import gpu_seconds
+from conformance.procedures.stopwatch import graph_seconds
+from conformance.reports.result import Measurement
+from conformance.rounding import ulp
+from conformance.stage import Props
+from conformance.stage import Stage
+from conformance.stage import named_outputs
+from conformance.stage import subjects_code
+from conformance.subject import Kernel
+from conformance.subject import Subject
+from conformance.subject import SubjectError
+
+
+#: Rows of the tile that is repeated.
+TILE = 16
+#: Sets of tensors that take turns; both together are many times the largest cache.
+SETS = 2
+#: How much faster than copy and stream a kernel may seem before the measurement is doubted.
+SLACK = 1.03
+#: Row-sized tensors that an operation must read and write, by direction.
+TRAFFIC = {
+    "forward": {"layer_norm": (1, 1), "rms_norm": (1, 1), "fused_add_rms_norm": (2, 2)},
+    "backward": {"layer_norm": (2, 1), "rms_norm": (2, 1), "fused_add_rms_norm": (3, 1)},
+}
+
+_CEILINGS = Ceilings()
+
+
+@dataclass
+class Bench:
+    """One kernel with its operands, ready to run any number of times."""
+
+    stage: Stage
+    kernel: Kernel
+    tile: Props
+    #: Operands and incoming gradients by name, a set each.
+    sets: list[dict[str, torch.Tensor]]
+
+    def __post_init__(self) -> None:
+        self.found: dict[str, torch.Tensor] = {}
+        with subjects_code():
+            self._recorded = [self._record(each) for each in self.sets] if self.tile.upstream else []
+
+    def _record(self, given: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], dict[str, torch.Tensor]]:
+        """A forward that backward can start from, any number of times: outputs and leaves."""
+        case = self.stage.case
+        leaves = {name: given[name].detach().requires_grad_() for name in case.operands}
+        returned = self.kernel.call(*(leaves.get(name) for name in case.op.operands), case.eps)
+        return list(named_outputs(case, returned).values()), leaves
+
+    def run(self, number: int) -> None:
+        """One forward or backward with one of the sets; keeps what came out."""
+        case, given = self.stage.case, self.sets[number % SETS]
+        if not self._recorded:
+            returned = self.kernel.call(*(given.get(name) for name in case.op.operands), case.eps)
+            self.found = named_outputs(case, returned)
+            return
+        outputs, leaves = self._recorded[number % SETS]
+        incoming = [given[name] for name in self.tile.upstream]
+        gradients = torch.autograd.grad(outputs, list(leaves.values()), incoming, retain_graph=True)
+        self.found = {f"d{name}": each for name, each in zip(leaves, gradients, strict=True)}
+
+    def restore(self, number: int) -> None:
+        """Give tensors that the kernel overwrites, as declared, their values back."""
+        for name in self._overwritten():
+            target, tile = self.sets[number % SETS][name], self.tile.placed[name].view
+            target.view(-1, *tile.shape).copy_(tile.expand(len(target) // TILE, *tile.shape))
+
+    def _overwritten(self) -> set[str]:
+        backward, contract = bool(self.tile.upstream), self.kernel.contract
+        # Where there is a call of its own for it, the plain one overwrites nothing.
+        if not backward and self.kernel.call_in_place is not None:
+            return set()
+        return {name for output, name in contract.in_place.items() if output.startswith("d") == backward}
+
+    def seconds(self) -> float:
+        """Median time of a run on the GPU."""
+        with subjects_code():
+            return gpu_seconds(self.run, self.restore)
+
+
+def bandwidth(stage: Stage) -> None:
+    """GB/s, as a ratio to a copy, to a stream of the same mix, and to whatever else is installed."""
+    case, (rows, width) = stage.case, stage.case.shape
+    tile = stage.prepare(case.smaller(shape=(TILE, width)))
+    sets = [_repeated(tile, rows // TILE) for _ in range(SETS)]
+    bench = Bench(stage, stage.kernel, tile, sets)
+    seconds = bench.seconds()
+    _compare(stage, tile, bench.found, rows // TILE)
+    del bench.found
+    reads, writes = TRAFFIC[case.direction][case.operation]
+    tensors = [each for each in sets[0].values() if each.dim() > 1]
+    moved = (reads + writes) * tensors[0].nbytes
+    copy, stream = _CEILINGS.copy(tensors), _CEILINGS.stream(tensors, reads, writes)
+    speed = moved / seconds
+    _note(stage, "copy ratio", speed / copy)
+    _note(stage, "stream ratio", speed / stream)
+    _note(stage, "GB/s", speed / 1e9, copy / 1e9)
+    _note(stage, "µs", seconds * 1e6, moved / copy * 1e6)
+    if speed > SLACK * max(copy, stream):
+        stage.judgement.breaks(case.clause, f"{speed / max(copy, stream):.2f} times what memory allows")
+    for name, kernel in rivals(stage):
+        with _racing(stage, name):
+            _note(stage, f"ratio to {name}", Bench(stage, kernel, tile, sets).seconds() / seconds)
+
+
+def call_time(stage: Stage) -> None:
+    """Microseconds of a call with few rows: from Python, and inside a graph."""
+    props = stage.prepare()
+    observed = stage.run(props)
+    stage.judge(props, observed)
+    with subjects_code():
+        own = _call_times(stage, stage.kernel, props)
+    for name, seconds in own.items():
+        _note(stage, name, seconds * 1e6)
+    for rival, kernel in rivals(stage):
+        with _racing(stage, rival):
+            for name, seconds in _call_times(stage, kernel, props).items():
+                _note(stage, f"ratio to {rival}, {name}", seconds / own[name])
+
+
+def _call_times(stage: Stage, kernel: Kernel, props: Props) -> dict[str, float]:
+    def call() -> object:
+        return kernel.call(*props.arguments(), stage.case.eps)
+
+    return {"µs a call": call_seconds(call), "µs in a graph": graph_seconds(call)}
+
+
+def rivals(stage: Stage) -> Iterator[tuple[str, Kernel]]:
+    """What else does the operation here, by name: the default calls of every library that is installed.
+
+    For fused add also the add and the norm apart, which move five tensors instead of four.
+    """
+    operation, forward = stage.case.operation, stage.case.direction == "forward"
+    for name, subject in _installed().items():
+        kernel = subject.kernels.get(operation)
+        if kernel is None or kernel.call is stage.kernel.call:
+            continue
+        if forward or kernel.contract.backward:
+            yield name, kernel
+    if operation == "fused_add_rms_norm":
+        yield "add + norm", Kernel(call=_unfused)
+
+
+@cache
+def _installed() -> dict[str, Subject]:
+    """The subjects of all entry points that can be loaded here."""
+    from conformance.loading import load_subject
+    from conformance.loading import subject_entry_points
+
+    found = {}
+    for name in sorted(subject_entry_points()):
+        # A library that is not installed, or not for this machine, is no rival.
+        with suppress(SubjectError):
+            found[name] = load_subject(name)
+    return found
+
+
+def _unfused(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    from conformance.kernels import rms_norm
+
+    total = x + residual
+    return rms_norm(total, weight, eps), total
+
+
+@contextmanager
+def _racing(stage: Stage, name: str) -> Iterator[None]:
+    """A rival that fails here is left out, and named in the result."""
+    try:
+        yield
+    # It may raise anything, and is not what is judged.
+    except Exception as error:  # noqa: BLE001
+        stage.note = f"{stage.note}; {name}: {type(error).__name__}".removeprefix("; ")
+
+
+def _note(stage: Stage, quantity: str, got: float, want: float = 1.0) -> None:
+    measured = Measurement(quantity=quantity, fraction=None, ulp=None, index=(), got=got, want=want)
+    stage.judgement.measurements.append(measured)
+
+
+def _repeated(tile: Props, times: int) -> dict[str, torch.Tensor]:
+    """Every operand and incoming gradient at its full size, dense."""
+    return {
+        name: each.view.repeat(times, 1) if each.view.dim() > 1 else each.view.clone()
+        for name, each in tile.placed.items()
+    }
+
+
+def _compare(stage: Stage, tile: Props, found: dict[str, torch.Tensor], times: int) -> None:
+    """Every row within the bound of its row of the tile, and the sums over rows within theirs."""
+    standards = [forward_standard(tile.case, stage.contract, tile.exact)]
+    if tile.upstream:
+        standards = backward_standards(tile.case, stage.contract, tile.exact)
+    attempts = [list(_misses(tile, found, each, times)) for each in standards]
+    for text in min(attempts, key=len):
+        stage.judgement.breaks("GRAD-1" if tile.upstream else "ACC-1", text)
+
+
+def _misses(tile: Props, found: dict[str, torch.Tensor], standard: Standard, times: int) -> Iterator[str]:
+    for name, tensor in found.items():
+        want, bound = standard.exact[name], standard.bounds[name]
+        pieces = [tensor.detach()]
+        if name in SUMS:
+            want, bound = want * times, _summed_bound(tile, name, want, bound, times)
+        else:
+            pieces = [each.view(-1, *want.shape) for each in pieces[0].split(TILE * 128)]
+        wanted, allowed = (torch.from_numpy(np.asarray(each)).to(tensor.device) for each in (want, bound))
+        if not all(bool(((each.double() - wanted).abs() <= allowed).all()) for each in pieces):
+            yield f"{name} is out of bound"
+
+
+def _summed_bound(tile: Props, name: str, want: Any, bound: Any, times: int) -> Any:
+    """The bound of a sum over `times` tiles: float32 errors grow with the rows, the rounding comes once.
+
+    Twice the tile's, since the chain of additions is longer than a tile's.
+    """
+    dtype = tile.case.dtype_of(name[1:])
+    errors = np.maximum(bound - ulp(dtype, want) / 2, 0.0)
+    return ulp(dtype, want * times) / 2 + 2 * times * errors

@@ -1,0 +1,115 @@
+"""Time on a GPU: by events on its own clock, the median of many runs, with the host kept ahead of it.
+
+The first event of a run would otherwise be recorded on an idle GPU that waits for the host, and Python's time
+would count as the kernel's. A GPU that is busy for some milliseconds lets the host queue every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import field
+from statistics import median
+from time import perf_counter
+
+import torch
+import triton
+
+from conformance.kernels.stream import stream_kernel
+
+
+#: Timed runs, and runs before them that load the kernel and warm caches.
+RUNS, WARM_UP = 20, 3
+#: Cycles for which the GPU is kept busy: some 10 ms.
+AHEAD = 20_000_000
+#: Calls of which the host's time is the median, and of how many at a time.
+ROUNDS, CALLS = 7, 200
+#: Launches in one graph, whose own start then counts little.
+REPLAYED = 50
+#: Elements of a program of the stream; which is fastest depends on the mix.
+STREAM_BLOCKS = (1024, 2048, 4096)
+
+
+def gpu_seconds(run: Callable[[int], object], before: Callable[[int], object] | None = None) -> float:
+    """Median time of `run`, which is given the number of the run; `before` is called untimed."""
+    for number in range(WARM_UP):
+        _prepare(before, number)
+        run(number)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(AHEAD)
+    events = []
+    for number in range(WARM_UP, WARM_UP + RUNS):
+        _prepare(before, number)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run(number)
+        end.record()
+        events.append((start, end))
+    torch.cuda.synchronize()
+    return float(median(start.elapsed_time(end) for start, end in events)) / 1e3
+
+
+def _prepare(before: Callable[[int], object] | None, number: int) -> None:
+    if before is not None:
+        before(number)
+
+
+def call_seconds(call: Callable[[], object]) -> float:
+    """Median time from the call to its return on the host, the GPU's work left to the GPU."""
+    for _ in range(CALLS):
+        call()
+    rounds = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        started = perf_counter()
+        for _ in range(CALLS):
+            call()
+        rounds.append((perf_counter() - started) / CALLS)
+    return median(rounds)
+
+
+def graph_seconds(call: Callable[[], object]) -> float:
+    """Median time of a call that was captured into a CUDA or HIP graph with others like it."""
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(REPLAYED):
+            call()
+    return gpu_seconds(lambda _: graph.replay()) / REPLAYED
+
+
+@dataclass
+class Ceilings:
+    """What this GPU moves at best, in bytes a second; each measured once in a process."""
+
+    _found: dict[tuple[int, int, torch.dtype, int], float] = field(default_factory=dict)
+
+    def copy(self, tensors: list[torch.Tensor]) -> float:
+        """A plain copy of one tensor."""
+        source, target = tensors[0].reshape(-1), torch.empty_like(tensors[0]).reshape(-1)
+        moved = 2 * source.nbytes
+        return self._once((0, 0, source.dtype, source.numel()), moved, lambda _: target.copy_(source))
+
+    def stream(self, tensors: list[torch.Tensor], reads: int, writes: int) -> float:
+        """So many reads and writes of tensors of one size, added up and nothing more."""
+        given = [tensors[number % len(tensors)].reshape(-1) for number in range(3)]
+        made = [torch.empty_like(given[0]) for _ in range(writes)]
+        count, moved = given[0].numel(), (reads + writes) * given[0].nbytes
+
+        def run(block: int) -> float:
+            def launch(_: int) -> None:
+                stream_kernel[(triton.cdiv(count, block),)](
+                    *given, made[0], made[-1], count, READS=reads, WRITES=writes, BLOCK=block
+                )
+
+            return self._once((reads, writes * block, given[0].dtype, count), moved, launch)
+
+        return max(map(run, STREAM_BLOCKS))
+
+    def _once(
+        self, key: tuple[int, int, torch.dtype, int], moved: int, run: Callable[[int], object]
+    ) -> float:
+        if key not in self._found:
+            self._found[key] = moved / gpu_seconds(run)
+        return self._found[key]
