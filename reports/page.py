@@ -32,6 +32,7 @@ from conformance.reports.result import Measurement
 from conformance.reports.result import Result
 from conformance.reports.result import find_worst
 from conformance.reports.wording import clip
+from conformance.reports.wording import write_figures
 from conformance.reports.wording import write_fraction
 from conformance.reports.wording import write_measurement
 from conformance.reports.wording import write_ulp
@@ -151,8 +152,9 @@ def _write_case(result: Result, names: Iterable[Sequence[str]]) -> list[Any]:
     name = result.case.removeprefix(f"{result.clause}/")
     facets = (result.operation, result.dtype, standing(result), result.evidence)
     places = [known.index(facet) for known, facet in zip(names, facets, strict=True)]
+    says = "; ".join(filter(None, [result.message, write_figures(result.measurements)]))
     more = _write_more(result)
-    return [name, *places, *error, clip(result.message, MAX_TEXT), *([more] if more else [])]
+    return [name, *places, *error, clip(says, MAX_TEXT), *([more] if more else [])]
 
 
 def _write_more(result: Result) -> dict[str, Any]:

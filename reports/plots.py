@@ -141,13 +141,13 @@ def plot_errors(matrix: Matrix, column: Column) -> tuple[Plot, ...]:
 
 
 def plot_speeds(matrix: Matrix, column: Column) -> tuple[Plot, ...]:
-    """The best speed over the hidden size, as a ratio to a copy, for each operation and direction."""
+    """The least speed over the hidden size, as a ratio to a copy, for each operation and direction."""
     found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for result in matrix.column(column):
         size, ratio = hidden_size_of(result.case), read_speed(result)
         if size and ratio is not None and math.isfinite(ratio):
             values = found.setdefault((result.operation, result.direction), {}).setdefault(result.dtype, {})
-            values[size] = max(values.get(size, 0.0), ratio)
+            values[size] = min(values.get(size, math.inf), ratio)
     return _draw(found, SPEED_TOP)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -124,6 +125,12 @@ def write_measurement(measurement: Measurement) -> str:
         sizes.append(write_ulp(measurement))
     values = f"{measurement.quantity}{index}: got {measurement.got:.9g}, want {measurement.want:.9g}"
     return "; ".join([values, ", ".join(sizes)] if sizes else [values])
+
+
+def write_figures(measurements: Iterable[Measurement]) -> str:
+    """What was measured without a bound: ``copy ratio 0.970, GB/s 4010``."""
+    figures = (each for each in measurements if each.fraction is None and each.ulp is None)
+    return ", ".join(f"{each.quantity} {_write_number(each.got)}" for each in figures)
 
 
 def write_ulp(measurement: Measurement) -> str:

@@ -234,3 +234,18 @@ def test_numbers_that_are_no_numbers(
     page = Page(render_html([make_journal(results)], {}))
     assert "inf" in page.text()
     assert "NaN" not in json.dumps(page.data("facts"))
+
+
+def test_what_was_measured_without_a_bound(
+    make_journal: Callable[..., Journal],
+    make_result: Callable[..., Result],
+    make_measurement: Callable[..., Measurement],
+) -> None:
+    """Speeds stand with their case, and are drawn."""
+    figures = {"copy ratio": 0.97, "GB/s": 4012.0}
+    speeds = [make_measurement(None, ulp=None, quantity=name, got=got) for name, got in figures.items()]
+    case = "SPEED-1/rms_norm/forward/bfloat16/8x4096"
+    result = make_result("SPEED-1", case, level="property", measurements=tuple(speeds))
+    page = Page(render_html([make_journal([result])], {}))
+    assert "copy ratio 0.970, GB/s 4010" in json.dumps(page.data("cases-0-0"))
+    assert "Speed against a copy" in page.text()

@@ -23,7 +23,7 @@ from tests.reports.browser import Browser
 
 PUBLISHED = Path(__file__).parents[2] / "reports/matrices/nvidia-h200-cuda-builtin.jsonl"
 
-#: Seconds in which a page opens.
+#: Seconds of work in which a page opens.
 LIMIT = 2.0
 
 #: Cells by the number of their row and column: what they say.

@@ -108,11 +108,18 @@ def test_speeds(
     make_result: Callable[..., Result],
     make_measurement: Callable[..., Measurement],
 ) -> None:
-    """A speed is the measurement that is called a ratio to a copy."""
-    ratio = make_measurement(None, quantity="copy ratio", got=0.97, want=1.0, ulp=None, index=())
-    result = make_result(
-        "SPEED-1", "SPEED-1/rms_norm/forward/bfloat16/8x4096", level="property", measurements=(ratio,)
-    )
-    (plot,) = plot_speeds(*draw(result))
+    """A speed is the measurement that is called a ratio to a copy; the slowest at a size counts."""
+    results = [
+        make_result(
+            "SPEED-1",
+            f"SPEED-1/rms_norm/forward/bfloat16/{rows}x4096",
+            level="property",
+            measurements=(
+                make_measurement(None, quantity="copy ratio", got=ratio, want=1.0, ulp=None, index=()),
+            ),
+        )
+        for rows, ratio in ((8, 0.99), (16, 0.97))
+    ]
+    (plot,) = plot_speeds(*draw(*results))
     assert [(each.hidden_size, each.text) for line in plot.lines for each in line.points] == [(4096, "0.970")]
     assert plot_speeds(*draw(make_result())) == ()
