@@ -298,3 +298,18 @@ def test_harm_stays_with_the_case_that_does_it(pytester: pytest.Pytester, subjec
         assert harmed[name, "2x65"][0] == verdict
         assert said in harmed[name, "2x65"][1]
     assert len(found.results) == 3 * (1 + len(HARMS))
+
+
+def test_the_header_says_what_was_chosen(pytester: pytest.Pytester, subjects: Path) -> None:
+    """The catalogue and the choice of cases; the commit is that of the folder that the run was started in."""
+    write_catalogue(pytester, 9)
+    for command in ("init -q", "add .", "-c user.name=n -c user.email=n@example.org commit -qm one"):
+        subprocess.run(["git", *command.split()], cwd=pytester.path, check=True)
+    honest = f"--subject={subjects / 'honest.py'}:subject"
+    results = pytester.path.parent / "elsewhere"
+    pytester.runpytest_subprocess(ON, honest, "-k", "2x9 and MASK", "--results", str(results))
+    run = journal(results).run
+    assert run.selection == "-k '2x9 and MASK'"
+    assert len(run.catalogue) == 16
+    assert len(run.commit) == 40
+    assert "honest.py:" in run.subjects[0].calls["rms_norm"]["call"]
