@@ -61,13 +61,19 @@ def _refer(reference: str) -> Check:
 
 def _type(name: str) -> Check:
     kinds, wanted = _TYPES[name]
+    if name in ("integer", "number"):
+        return _number(kinds, wanted)
+    return lambda value, place: "" if isinstance(value, kinds) else f"{place} is not {wanted}"
 
+
+def _number(kinds: tuple[type, ...], wanted: str) -> Check:
     def check(value: Any, place: str) -> str:
-        # To Python, True is an int; and what overflows a float is no number that could be shown.
-        right = isinstance(value, kinds) and (isinstance(value, bool) <= (bool in kinds))
-        if right and name in ("integer", "number") and not abs(value) <= sys.float_info.max:
-            return f"{place} is beyond every number that can be represented"
-        return "" if right else f"{place} is not {wanted}"
+        # To Python, True is an int.
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            return f"{place} is not {wanted}"
+        # What overflows a float could not be shown.
+        representable = abs(value) <= sys.float_info.max
+        return "" if representable else f"{place} is beyond every number that can be represented"
 
     return check
 
@@ -89,10 +95,14 @@ def _any_of(schemas: list[Mapping[str, Any]]) -> Check:
     checks = [_compile(each) for each in schemas]
 
     def check(value: Any, place: str) -> str:
-        wrong = [each(value, place) for each in checks]
+        found = []
+        for each in checks:
+            wrong = each(value, place)
+            if not wrong:
+                return ""
+            found.append(wrong)
         # That it is not null either helps nobody; the first of the others is the one that was meant.
-        meant = [each for each in wrong if not each.endswith(" is not null")]
-        return "" if "" in wrong else (meant or wrong)[0]
+        return next((wrong for wrong in found if not wrong.endswith(" is not null")), found[0])
 
     return check
 

@@ -16,7 +16,9 @@ from conformance.cli import main
 
 #: The example of the documentation.
 (EXAMPLE,) = re.findall(
-    r"^```python\n(.*?)^```$", (Path(__file__).parents[2] / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    r"^```python\n(.*?)^```$",
+    (Path(__file__).parents[2] / "docs/add-a-subject.md").read_text(),
+    re.MULTILINE | re.DOTALL,
 )
 #: The right kernel's mean, and one over the padded block.
 RIGHT, WRONG = "tl.sum(x * x) / hidden_size", "tl.sum(x * x) / BLOCK"
