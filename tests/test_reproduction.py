@@ -1,0 +1,108 @@
+"""A failure's script runs alone, shows the failure, and stops showing it once the library is mended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.cli import main
+
+
+NOISE = "MASK-1/rms_norm/forward/float16/3x127/regime=offset"
+
+
+def written(folder: Path, spec: str, case: str) -> Path:
+    """The script that ``conformance repro`` writes."""
+    path = folder / "repro.py"
+    with pytest.raises(SystemExit) as caught:
+        main(["repro", case, "--subject", spec, "--backend", "interpreter", "-o", str(path)])
+    assert caught.value.code == 0
+    return path
+
+
+def alone(path: Path, library: Path | None = None) -> tuple[int, str]:
+    """Exit code and output of a script, in a process that has torch, and `library` on its path."""
+    environment = {**os.environ, "PYTHONPATH": str(library or "")}
+    done = subprocess.run(
+        [sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=120
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_smallest_script(tmp_path: Path, subjects: Path) -> None:
+    """One row, one column, plain values, the library's own function; got, want, and what was allowed."""
+    path = written(tmp_path, f"{subjects / 'broken.py'}:wrong_mean", NOISE)
+    text = path.read_text()
+    assert "x = torch.tensor([[0.25]], dtype=torch.float32, device=DEVICE)" in text
+    assert "call = partial(normalize, extra=1)" in text
+    assert "conformance" not in text.replace("conformance_subject_broken", "")
+    code, said = alone(path, subjects)
+    assert code == 1, said
+    assert "y[0, 0]: got 0.3535" in said
+    assert "want 0.25" in said
+
+
+def test_it_no_longer_shows_what_was_mended(tmp_path: Path, subjects: Path) -> None:
+    """The same script against a library without the fault exits with 0."""
+    path = written(tmp_path, f"{subjects / 'broken.py'}:wrong_mean", NOISE)
+    mended = (subjects / "broken_library.py").read_text().replace("+ extra", "")
+    (tmp_path / "broken_library.py").write_text(mended)
+    assert alone(path, tmp_path)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("subject", "case", "said"),
+    [
+        ("writes_x", "ALIAS-1/rms_norm/forward/float16/3x65", "x after  tensor"),
+        ("raises", NOISE, "raised KeyError: 'no such kernel'"),
+        ("through_glue", "EPS-3/rms_norm/forward/float32/3x64/eps=nan", "not refused; got"),
+        (
+            "constant_gradient",
+            "GRAD-5/rms_norm/backward/float32/2x33/procedure=double-backward",
+            "the second derivative is silently lost",
+        ),
+    ],
+)
+def test_other_kinds_of_failure(tmp_path: Path, subjects: Path, subject: str, case: str, said: str) -> None:
+    """A changed input, an exception, a silence, a lost derivative."""
+    code, output = alone(written(tmp_path, f"{subjects / 'broken.py'}:{subject}", case), subjects)
+    assert code == 1, output
+    assert said in output
+
+
+def test_a_gradient(tmp_path: Path) -> None:
+    """Of PyTorch's own LayerNorm on the CPU, whose 16-bit gradients are rough; it needs torch alone."""
+    path = written(tmp_path, "torch", "GRAD-1/layer_norm/backward/bfloat16/37x129")
+    code, output = alone(path)
+    assert code == 1, output
+    assert " apart, " in output
+
+
+def test_layouts_are_kept_where_they_matter(tmp_path: Path, subjects: Path) -> None:
+    """A view in a buffer of NaN, where the failure needs it; here it does not, so it goes."""
+    path = written(
+        tmp_path,
+        f"{subjects / 'broken.py'}:wrong_mean",
+        "STRIDE-1/rms_norm/forward/float16/3x1024/layout.x=row-gap",
+    )
+    assert "as_strided" not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("spec", "case", "said"),
+    [
+        ("builtin", NOISE, "there is nothing to reproduce: pass"),
+        ("builtin", "MASK-1/rms_norm", "is not a case"),
+        ("nosuch", NOISE, "no subject is called 'nosuch'"),
+    ],
+)
+def test_nothing_to_reproduce(capsys: pytest.CaptureFixture[str], spec: str, case: str, said: str) -> None:
+    """One sentence and the code for wrong usage."""
+    with pytest.raises(SystemExit) as caught:
+        main(["repro", case, "--subject", spec, "--backend", "interpreter"])
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
