@@ -26,8 +26,8 @@ _PROCEDURES = ("call", "in-place", "other-device", "separate-storage", "double-b
 def script(case: Case, result: Result, subject: Subject, where: str) -> str:
     """The script for a failed `case`; `where` says in words what it was seen on.
 
-    It exits with 1 while the failure shows, with 0 once it does not. Raises :class:`NoSource` for a failure
-    that one call does not show.
+    It exits with 3 while the failure shows, and with 0 once it does not; 1 is Python's own code for a script
+    that broke. Raises :class:`NoSource` for a failure that one call does not show.
     """
     kernel = subject.kernels[case.operation]
     call = kernel.call_in_place if case.in_place else kernel.call
@@ -56,7 +56,7 @@ def _head(case: Case, result: Result, subject: Subject, where: str) -> str:
         f"{subject.name} {subject.version} breaks {result.broken}: {CLAUSES[result.broken].statement}.",
         f"    {describe_call(case)}",
         f"Seen on {where}: {result.message}",
-        "Exits with 1 while this is so, with 0 once it is not.",
+        "Exits with 3 while this is so, with 0 once it is not, with 1 if it could not run.",
     )
     wrapped = (textwrap.fill(line, 108, break_on_hyphens=False) for line in lines)
     return 'r"""' + "\n\n".join(wrapped).replace('"""', "'''") + '\n"""'
@@ -215,28 +215,28 @@ def _compare(worst: Measurement) -> str:
 
 
 _RAISED = """    print(f"raised {type(error).__name__}: {error}")
-    raise SystemExit(1)"""
+    raise SystemExit(3)"""
 _RETURNED_FINE = """print("did not raise")"""
 _SILENT = """print("not refused; got", y)
-raise SystemExit(1)"""
+raise SystemExit(3)"""
 _CHANGED = """changed = before.view(torch.uint8) != {name}.detach().clone().view(torch.uint8)
 print("{name} before", before)
 print("{name} after ", {name}.detach())
-raise SystemExit(int(bool(changed.any())))"""
+raise SystemExit(3 * int(bool(changed.any())))"""
 _SHARED = """shared = {name}.untyped_storage().data_ptr() == {other}.untyped_storage().data_ptr()
 print("{name} and {other} share their storage" if shared else "{name} and {other} are apart")
-raise SystemExit(int(shared))"""
+raise SystemExit(3 * int(shared))"""
 _FORM = """print("{finding}")
 print("{name} has", {name}.dtype, tuple({name}.shape), {name}.stride())
 as_expected = {{
     "stride": {name}.is_contiguous(), "dtype": {name}.dtype == x.dtype, "shape": {name}.shape == x.shape
 }}
-raise SystemExit(int(not as_expected["{what}"]))"""
+raise SystemExit(3 * int(not as_expected["{what}"]))"""
 _DIFFERS = """got, want, allowed = {name}{at}.item(), {name}64{at}.item(), {allowed!r}
 print("{name}, got: ", {name}.detach())
 print("{name}, want:", {name}64.detach())
 print(f"{name}{at}: got {{got}}, want {{want}}, {{abs(got - want)}} apart, {{allowed}} allowed")
-raise SystemExit(int(not abs(got - want) <= allowed))"""
+raise SystemExit(3 * int(not abs(got - want) <= allowed))"""
 _DOUBLE = """try:
     direction = torch.sign(x.detach())
     (second,) = torch.autograd.grad((dx * direction).sum() + (0 * x).sum(), x)
@@ -245,4 +245,4 @@ except RuntimeError as error:
     raise SystemExit(0)
 print("derivative of (dx * sign(x)).sum() along x, got:", second)
 print("A constant zero: the second derivative is silently lost." if not second.any() else "")
-raise SystemExit(int(not second.any()))"""
+raise SystemExit(3 * int(not second.any()))"""
