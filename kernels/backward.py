@@ -224,7 +224,7 @@ def _launch(
         offset = None if mean is None else torch.empty_like(rstd)
         _row_means[(rows,)](
             dy, h, weight, mean, rstd, projection, offset, dy_stride, h_stride, hidden_size,
-            TILES=triton.cdiv(hidden_size, tile.block), BLOCK=tile.block,
+            TILES=plan.ceil_div(hidden_size, tile.block), BLOCK=tile.block,
             STAGES=min(planned.stages, 3), num_warps=tile.num_warps,
         )  # fmt: skip
     dweight_rows, dbias_rows = (
@@ -239,7 +239,7 @@ def _launch(
     columns = plan.total_columns(hidden_size, device)
     for partial, gradient in ((dweight_rows, dweight), (dbias_rows, dbias)):
         if gradient is not None:
-            _total[(triton.cdiv(hidden_size, columns),)](
+            _total[(plan.ceil_div(hidden_size, columns),)](
                 partial, gradient, planned.groups, hidden_size,
                 GROUPS=TOTAL_GROUPS, BLOCK=columns, num_warps=4, num_stages=1,
             )  # fmt: skip

@@ -46,7 +46,7 @@ def check_operand(name: str, operand: Tensor, x: Tensor, shape: Sequence[int]) -
     _check_tensor(name, operand)
     if operand.dtype != x.dtype:
         raise TypeError(f"{name} has dtype {operand.dtype} and x has {x.dtype}; they must be the same")
-    if tuple(operand.shape) != tuple(shape):
+    if operand.shape != shape:
         raise ValueError(
             f"{name} has shape {tuple(operand.shape)}; "
             f"with x of shape {tuple(x.shape)} it must have shape {tuple(shape)}"
@@ -152,5 +152,7 @@ def _may_overlap(rows: Tensor, other: Tensor) -> bool:
 
 def _span(operand: Tensor) -> tuple[int, int]:
     """Addresses of the first and the last element of a tensor that is not empty."""
+    if operand.is_contiguous():
+        return operand.data_ptr(), operand.data_ptr() + (operand.numel() - 1) * operand.element_size()
     reach = sum((size - 1) * stride for size, stride in zip(operand.shape, operand.stride(), strict=True))
     return operand.data_ptr(), operand.data_ptr() + reach * operand.element_size()

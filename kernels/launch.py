@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 
 from conformance.kernels import plan
@@ -62,7 +61,7 @@ def launch_rows(held: Any, wide: Any, x: Tensor, operands: tuple[object, ...], *
     with on_device_of(x):
         if hidden_size <= plan.WIDEST_HELD:
             tile = plan.held_tile(hidden_size, most_parts)
-            held[(triton.cdiv(rows, tile.rows),)](
+            held[(plan.ceil_div(rows, tile.rows),)](
                 *operands, rows, hidden_size,
                 ROWS=tile.rows, PARTS=tile.parts, BLOCK=tile.block, num_warps=tile.num_warps,
             )  # fmt: skip
@@ -70,6 +69,6 @@ def launch_rows(held: Any, wide: Any, x: Tensor, operands: tuple[object, ...], *
             block = plan.WIDE_TILE
             wide[(rows,)](
                 *operands, rows, hidden_size,
-                TILES=triton.cdiv(hidden_size, block), BLOCK=block,
+                TILES=plan.ceil_div(hidden_size, block), BLOCK=block,
                 num_warps=plan.wide_warps(x, wide), num_stages=1,
             )  # fmt: skip

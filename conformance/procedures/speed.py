@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo
 
 from conformance.judge import Standard
 from conformance.judge import backward_standards
@@ -125,6 +126,8 @@ def bandwidth(stage: Stage) -> None:
     _note(stage, "µs", seconds * 1e6, moved / copy * 1e6)
     if speed > SLACK * max(copy, stream):
         stage.judgement.breaks(case.clause, f"{speed / max(copy, stream):.2f} times what memory allows")
+    # A compiled rival is to be made for this width alone, not for the widths of all cases together.
+    torch._dynamo.reset()
     for name, kernel in rivals(stage):
         with _racing(stage, name):
             _note(stage, f"ratio to {name}", Bench(stage, kernel, tile, sets).seconds() / seconds)
