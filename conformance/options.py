@@ -54,6 +54,14 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "--rivals",
+        {
+            "action": "store_true",
+            "help": "in SPEED-1 time every other library that is installed, too (default: the subject alone, "
+            "beside a copy and a stream)",
+        },
+    ),
+    (
         "--resume",
         {
             "action": "store_true",

@@ -109,7 +109,9 @@ def _open(config: pytest.Config) -> State:
     state = State({})
     try:
         for target in check_targets(backend, option(config, "--gfx") or []):
-            session = Session(backend, specs, target=target, seconds=seconds, turn=_turn(config))
+            session = Session(
+                backend, specs, target=target, seconds=seconds, turn=_turn(config), settings=_settings(config)
+            )
             state.sessions[target] = session
             session.open()
         check_results(config)
@@ -143,6 +145,14 @@ def _turn(config: pytest.Config) -> int | None:
     """Under pytest-xdist the number of this worker."""
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     return int(worker["workerid"].removeprefix("gw")) if worker else None
+
+
+def _settings(config: pytest.Config) -> dict[str, str]:
+    """How kernels are timed in this run."""
+    from conformance.timing import timing_settings
+
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    return timing_settings(workers=worker.get("workercount", 1), rivals=bool(option(config, "--rivals")))
 
 
 @pytest.hookimpl(optionalhook=True)

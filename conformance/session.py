@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -48,7 +49,7 @@ class Session:
     """Subjects on a backend, ready to run cases.
 
     `target` is what ``rocm-emulated`` compiles for; `seconds` limits one case; `turn`, for sessions side by
-    side, says which GPU is this one's own.
+    side, says which GPU is this one's own; `settings` join the workers' environment.
     Raises :class:`WorkerRefused` from :meth:`open` if the backend or a subject cannot be used.
     """
 
@@ -60,6 +61,7 @@ class Session:
         target: str = "",
         seconds: float | None = None,
         turn: int | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._backend = backend
         self._target = target
@@ -67,7 +69,7 @@ class Session:
         self._seconds = seconds
         self._turn = turn
         # As it is now: what a stranger's conftest sets later is for the tests there.
-        self._environment = dict(os.environ)
+        self._environment = {**os.environ, **(settings or {})}
         self._devices: Sequence[int] | None = None
         self._worker: Worker | None = None
         self._running = ""

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from conformance.backends.interpreter import InterpreterBackend
+from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.kernels import fused_add_rms_norm
 from conformance.kernels import layer_norm
@@ -27,6 +28,7 @@ from conformance.subject import Contract
 from conformance.subject import Kernel
 from conformance.subject import Subject
 from conformance.suites import test_speed
+from conformance.timing import timing_settings
 
 
 CALLS: dict[str, Callable[..., Any]] = {
@@ -78,6 +80,8 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ceilings = SimpleNamespace(copy=lambda tensors: allowed, stream=lambda tensors, reads, writes: allowed)
     monkeypatch.setattr(speed, "gpu_seconds", seconds)
     monkeypatch.setattr(speed, "_CEILINGS", ceilings)
+    for name, value in timing_settings(workers=1, rivals=True).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(speed, "_installed", dict)
 
 
@@ -230,3 +234,19 @@ def test_pytest_benchmark_is_handed_the_gpus_time() -> None:
     test_speed._hand_over(request, result)
     assert handed["seconds"] == pytest.approx(130e-6)
     assert handed["extra"]["copy ratio"] == 0.97
+
+
+def test_a_gpu_that_is_shared_is_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes on one GPU: nothing is timed, and the reason says what to do."""
+    monkeypatch.setenv("CONFORMANCE_WORKERS", "2")
+    with pytest.raises(BackendUnavailable, match="2 processes share 1; run it without -n"):
+        play("rms_norm", "forward")
+
+
+def test_rivals_run_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the subject alone is timed."""
+    asked = noted(play("fused_add_rms_norm", "forward"))
+    monkeypatch.setenv("CONFORMANCE_RIVALS", "")
+    alone = noted(play("fused_add_rms_norm", "forward"))
+    assert "ratio to add + norm" in asked
+    assert not [name for name in alone if name.startswith("ratio to ")]

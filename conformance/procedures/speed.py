@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torch._dynamo
 
+from conformance.backends.protocol import BackendUnavailable
 from conformance.judge import Standard
 from conformance.judge import backward_standards
 from conformance.judge import forward_standard
@@ -36,6 +37,8 @@ from conformance.stage import subjects_code
 from conformance.subject import Kernel
 from conformance.subject import Subject
 from conformance.subject import SubjectError
+from conformance.timing import times_rivals
+from conformance.timing import why_not_timed
 
 
 #: Rows of the tile that is repeated.
@@ -107,7 +110,8 @@ class Bench:
 
 
 def bandwidth(stage: Stage) -> None:
-    """GB/s, as a ratio to a copy, to a stream of the same mix, and to whatever else is installed."""
+    """GB/s, as a ratio to a copy, to a stream of the same mix, and to whatever else is to be timed."""
+    _need_a_gpu_alone(stage)
     case, (rows, width) = stage.case, stage.case.shape
     tile = stage.prepare(case.smaller(shape=(TILE, width)))
     sets = [_repeated(tile, rows // TILE) for _ in range(SETS)]
@@ -135,6 +139,7 @@ def bandwidth(stage: Stage) -> None:
 
 def call_time(stage: Stage) -> None:
     """Microseconds of a call with few rows: from Python, and inside a graph."""
+    _need_a_gpu_alone(stage)
     props = stage.prepare()
     observed = stage.run(props)
     stage.judge(props, observed)
@@ -148,6 +153,12 @@ def call_time(stage: Stage) -> None:
                 _note(stage, f"ratio to {rival}, {name}", seconds / own[name])
 
 
+def _need_a_gpu_alone(stage: Stage) -> None:
+    reason = why_not_timed(stage.backend.device_count())
+    if reason:
+        raise BackendUnavailable(reason)
+
+
 def _call_times(stage: Stage, kernel: Kernel, props: Props) -> dict[str, float]:
     def call() -> object:
         return kernel.call(*props.arguments(), stage.case.eps)
@@ -158,8 +169,11 @@ def _call_times(stage: Stage, kernel: Kernel, props: Props) -> dict[str, float]:
 def rivals(stage: Stage) -> Iterator[tuple[str, Kernel]]:
     """What else does the operation here, by name: the default calls of every library that is installed.
 
-    For fused add also the add and the norm apart, which move five tensors instead of four.
+    None unless the run asks for them: each compiles its own kernels, which takes longer than all else. For
+    fused add also the add and the norm apart, which move five tensors instead of four.
     """
+    if not times_rivals():
+        return
     operation, forward = stage.case.operation, stage.case.direction == "forward"
     for name, subject in _installed().items():
         kernel = subject.kernels.get(operation)
