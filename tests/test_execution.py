@@ -226,6 +226,7 @@ def test_refusals_name_an_argument() -> None:
     case = parse_case(OFFSET)
     assert is_clean_refusal(RuntimeError("weight has 3 elements"), case)
     assert is_clean_refusal(RuntimeError("expected scalar type Half but found Float"), case)
+    assert is_clean_refusal(RuntimeError("This layer norm doesn't support feature dim >= 64KB."), case)
     assert is_clean_refusal(NotImplementedError("not implemented for 'Char'"), case)
     assert not is_clean_refusal(RuntimeError("index out of range"), case)
     assert not is_clean_refusal(AssertionError("x"), case)
