@@ -19,8 +19,17 @@ from conformance.subject import Contract
 from conformance.subject import Subject
 
 
-#: Procedures whose failure a single call shows, perhaps on another device, in place, or twice differentiated.
-_PROCEDURES = ("call", "in-place", "other-device", "separate-storage", "double-backward", "every-run")
+#: Procedures whose failure a single call shows, perhaps on another device, in place, compiled, or twice
+#: differentiated.
+_PROCEDURES = (
+    "call",
+    "in-place",
+    "other-device",
+    "separate-storage",
+    "double-backward",
+    "every-run",
+    "compiled",
+)
 
 
 def script(case: Case, result: Result, subject: Subject, where: str) -> str:
@@ -36,6 +45,8 @@ def script(case: Case, result: Result, subject: Subject, where: str) -> str:
         raise NoSource(f"procedure {case.procedure} makes several calls, which no script repeats yet")
     check = _check(case, result, kernel.contract)
     source = source_of(call)
+    if case.procedure == "compiled":
+        source.definitions.append("call = torch.compile(call)")
     parts = (
         _head(case, result, subject, where),
         "\n".join(["from __future__ import annotations", "", *_imports(source.imports)]),
