@@ -1,7 +1,8 @@
 """Atomic operations on memory: read, change, write, one lane after the other.
 
-"AMD Instinct MI300 CDNA3 ISA", section 12.15 (FLAT, GLOBAL and BUFFER atomics). Lanes that share an address
-take their turns in the order of their numbers, waves in theirs: one of the orders that hardware may choose.
+"AMD Instinct MI300 CDNA3 ISA", "Instructions": FLAT, GLOBAL and MUBUF, the atomics. Lanes that share an
+address take their turns in the order of their numbers, waves in theirs: one of the orders that hardware may
+choose.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from conformance.amdgcn.destinations import store
 from conformance.amdgcn.floats import bfloat16_bits
 from conformance.amdgcn.floats import from_bfloat16
 from conformance.amdgcn.floats import maximum
@@ -27,7 +29,6 @@ from conformance.amdgcn.registers import Group
 from conformance.amdgcn.sources import join_words
 from conformance.amdgcn.sources import split_words
 from conformance.amdgcn.vector import Action
-from conformance.amdgcn.vector import store
 
 
 #: (old, data, compared) to new; all unsigned arrays of the element's width.

@@ -1,6 +1,6 @@
 """Comparisons: V_CMP, V_CMPX and V_CMP_CLASS; their result is a bit for each lane.
 
-"AMD Instinct MI300 CDNA3 ISA", section 12.13 (VOPC): the float comparisons named with an ``n`` are the
+"AMD Instinct MI300 CDNA3 ISA", "Instructions", "VOPC": the float comparisons named with an ``n`` are the
 complements, true for NaN.
 """
 

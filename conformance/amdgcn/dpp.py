@@ -1,8 +1,8 @@
 """DPP: an operand taken from another lane.
 
-"AMD Instinct MI300 CDNA3 ISA", section 6.4 (DPP) and 12.16 (DPP control); "RDNA3 ISA", section 7.5: rows
-of 16 lanes, banks of 4. A lane whose source is off or outside its row reads 0 with ``bound_ctrl``, and is not
-written without; ``fi`` on RDNA reads lanes that are off.
+"AMD Instinct MI300 CDNA3 ISA" and "RDNA3 ISA", "Vector ALU Operations", "Data Parallel Processing (DPP)":
+rows of 16 lanes, banks of 4. A lane whose source is off or outside its row reads 0 with ``bound_ctrl``, and
+is not written without; ``fi`` on RDNA reads lanes that are off.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _source(instruction: Instruction, lane: Array) -> tuple[Array, Array]:
 
 
 def dpp8_pattern(instruction: Instruction, lanes: int) -> Pattern:
-    """The pattern of ``dpp8:[…]``: each group of eight lanes permuted alike (RDNA3 ISA, section 7.5.2)."""
+    """The pattern of ``dpp8:[…]``: each group of eight lanes permuted alike (RDNA3 ISA, "DPP8")."""
     lane = np.arange(lanes)
     source = (lane & ~7) + np.array(instruction.numbers("dpp8", ()))[lane & 7]
     everywhere = np.ones(lanes, np.bool_)

@@ -1,6 +1,6 @@
 """Float arithmetic that numpy lacks: fused multiply-add, bfloat16, flushed denormals, minima of signed zeros.
 
-"AMD Instinct MI300 CDNA3 ISA", section 4.3 (float modes), and the operations' definitions in chapter 12.
+"AMD Instinct MI300 CDNA3 ISA", "Kernel State", "Mode register", and the definitions in "Instructions".
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def from_bfloat16(bits: Array) -> Array:
 
 
 def clamp(x: Array) -> Array:
-    """Limited to 0 … 1, NaN made 0 (``clamp`` with DX10_CLAMP, CDNA3 ISA, section 6.2.2)."""
+    """Limited to 0 … 1, NaN made 0 (``clamp`` with DX10_CLAMP)."""
     return np.clip(np.where(np.isnan(x), x.dtype.type(0), x), x.dtype.type(0), x.dtype.type(1))
 
 

@@ -1,7 +1,7 @@
 """Moves between lanes, and between a lane and a scalar register.
 
-"AMD Instinct MI300 CDNA3 ISA", sections 12.8 and 12.11 (V_READFIRSTLANE, V_READLANE, V_WRITELANE, V_SWAP,
-V_PERMLANE32_SWAP); "RDNA3 ISA", section 16.12 (V_PERMLANE16, V_PERMLANEX16); V_MBCNT counts the bits of a
+"AMD Instinct MI300 CDNA3 ISA", "Instructions": V_READFIRSTLANE, V_READLANE, V_WRITELANE, V_SWAP; "CDNA4 ISA":
+V_PERMLANE16_SWAP, V_PERMLANE32_SWAP; "RDNA3 ISA": V_PERMLANE16, V_PERMLANEX16; V_MBCNT counts the bits of a
 mask below each lane. LDS's own lane moves are in ``lds.py``.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from conformance.amdgcn.destinations import store
 from conformance.amdgcn.parse import Instruction
 from conformance.amdgcn.program import Program
 from conformance.amdgcn.registers import Array
@@ -20,7 +21,6 @@ from conformance.amdgcn.sources import plain_reader
 from conformance.amdgcn.sources import reader
 from conformance.amdgcn.sources import scalar_destination
 from conformance.amdgcn.vector import Action
-from conformance.amdgcn.vector import store
 
 
 def _read_first_lane(instruction: Instruction, program: Program) -> Action:

@@ -1,7 +1,7 @@
 """The memory that a workgroup shares (LDS), and the lane moves that go through its crossbar.
 
-"AMD Instinct MI300 CDNA3 ISA", chapter 11 and section 12.15 (DS); "RDNA3 ISA", chapter 12. What has not been
-written holds a NaN; an access beyond the workgroup's bytes is a fault.
+"AMD Instinct MI300 CDNA3 ISA", "Local Data Share Operations"; "RDNA3 ISA", "Data Share Operations". What has
+not been written holds a NaN; an access beyond the workgroup's bytes is a fault.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from conformance.amdgcn.destinations import store
 from conformance.amdgcn.errors import AccessKind
 from conformance.amdgcn.errors import MemoryFault
 from conformance.amdgcn.memory_decode import Width
@@ -23,7 +24,6 @@ from conformance.amdgcn.registers import Array
 from conformance.amdgcn.registers import Group
 from conformance.amdgcn.sources import plain_reader
 from conformance.amdgcn.vector import Action
-from conformance.amdgcn.vector import store
 
 
 _ACCESS = re.compile(

@@ -1,8 +1,9 @@
 """Global, flat, buffer and scalar memory instructions: addresses, widths, destinations.
 
-"AMD Instinct MI300 CDNA3 ISA", chapters 8 (scalar memory), 9 (vector memory, buffers) and 10 (flat, global);
-"RDNA3 ISA", chapters 8 to 11. A buffer's range is checked as the hardware does: a lane whose offset is not
-below ``num_records`` loads 0 and does not store; what lies in range is then checked against the allocations.
+"AMD Instinct MI300 CDNA3 ISA", "Scalar Memory Operations", "Vector Memory Buffer Instructions" ("Range
+checking") and "Flat Memory Instructions"; "RDNA3 ISA", the chapters of these names. A buffer's range is
+checked as the hardware does: a lane whose offset is not below ``num_records`` loads 0 and does not store;
+what lies in range is then checked against the allocations.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from conformance.amdgcn.destinations import store
 from conformance.amdgcn.errors import EmulatorError
 from conformance.amdgcn.operands import Operand
 from conformance.amdgcn.parse import Instruction
@@ -24,7 +26,6 @@ from conformance.amdgcn.registers import Group
 from conformance.amdgcn.sources import join_words
 from conformance.amdgcn.sources import plain_reader
 from conformance.amdgcn.vector import Action
-from conformance.amdgcn.vector import store
 from conformance.amdgcn.vector_integer import sign_extended
 
 

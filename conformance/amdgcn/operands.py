@@ -1,8 +1,8 @@
 """Operands of AMD GPU assembly: registers, constants and their modifiers.
 
 Syntax: LLVM, "Syntax of AMDGPU Instruction Operands" (AMDGPUOperandSyntax) and "AMDGPU Instruction
-Modifiers". Register numbers of the scalar file follow "AMD Instinct MI300 CDNA3 ISA", section 13.1 (scalar
-operands): the special registers lie behind the general ones.
+Modifiers". Register numbers of the scalar file follow "AMD Instinct MI300 CDNA3 ISA", "Microcode Formats"
+(the table of scalar operands): the special registers lie behind the general ones.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def parse_operand(text: str, accumulators: int) -> Operand | None:
     """The operand written as `text`, ``None`` if that is none.
 
     `accumulators` is where AGPRs begin in the vector file, which from gfx90a on they share with the VGPRs
-    (CDNA3 ISA, section 3.6.4).
+    (CDNA3 ISA, "Kernel State", "VGPR allocation").
     """
     core, negate, absolute, sign_extend = _modifiers(text)
     operand = _bare_operand(core, accumulators)

@@ -1,7 +1,8 @@
 """Packed operations (two results in one instruction) and those that mix float16 and float32.
 
-"AMD Instinct MI300 CDNA3 ISA", section 6.6 (packed math) and 12.14 (VOP3P): ``op_sel`` chooses the half that
-the low result reads, ``op_sel_hi`` the half for the high one; of V_PK_…_F32 the halves are whole registers.
+"AMD Instinct MI300 CDNA3 ISA", "Vector ALU Operations", "Packed Math"; "Instructions", "VOP3P": ``op_sel``
+chooses the half that the low result reads, ``op_sel_hi`` the half for the high one; of V_PK_…_F32 the halves
+are whole registers.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from conformance.amdgcn.destinations import half_writer
+from conformance.amdgcn.destinations import store
 from conformance.amdgcn.floats import clamp
 from conformance.amdgcn.floats import fma32
 from conformance.amdgcn.operands import Operand
@@ -25,8 +28,6 @@ from conformance.amdgcn.sources import reader
 from conformance.amdgcn.sources import register_word
 from conformance.amdgcn.vector import VECTOR
 from conformance.amdgcn.vector import Action
-from conformance.amdgcn.vector import half_writer
-from conformance.amdgcn.vector import store
 from conformance.amdgcn.vector_convert import packed
 
 

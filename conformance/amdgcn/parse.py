@@ -1,7 +1,7 @@
 """One line of assembly to an :class:`Instruction`.
 
 Syntax: LLVM, "AMDGPU Instruction Syntax": ``mnemonic operand, operand modifier modifier``; on RDNA two vector
-operations may share a line, ``v_dual_… :: v_dual_…`` (RDNA3 ISA, section 7.6, "Dual Issue VALU").
+operations may share a line, ``v_dual_… :: v_dual_…`` (RDNA3 ISA, "Dual Issue VALU").
 """
 
 from __future__ import annotations

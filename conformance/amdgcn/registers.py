@@ -1,6 +1,6 @@
 """The registers of many waves, and views of them for the waves that run an instruction together.
 
-A vector register is an array [wave, lane], a scalar register an array [wave] (CDNA3 ISA, chapter 3, "Kernel
+A vector register is an array [wave, lane], a scalar register an array [wave] (CDNA3 ISA, "Kernel
 State"). All waves that are at the same instruction run it together: a :class:`Group` sees their registers in
 every type that an instruction may ask for, without a copy where the waves are evenly spaced.
 """

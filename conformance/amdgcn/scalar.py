@@ -1,7 +1,7 @@
 """Scalar operations: one result a wave, many with the condition code SCC.
 
-"AMD Instinct MI300 CDNA3 ISA", chapter 5 and sections 12.1 to 12.6 (SOP2, SOPK, SOP1, SOPC, SOPP); "RDNA4
-ISA", sections 16.1 and 16.3 for the scalar float operations. What SCC becomes: the carry of an unsigned sum,
+"AMD Instinct MI300 CDNA3 ISA", "Scalar ALU Operations" and "Instructions" (SOP2, SOPK, SOP1, SOPC, SOPP);
+"RDNA4 ISA", "Instructions", for the scalar float operations. What SCC becomes: the carry of an unsigned sum,
 the overflow of a signed one, whether the result is not 0 after logic, shifts and bit fields.
 """
 
@@ -230,7 +230,7 @@ _FLOAT_NAMES = {name: name for name in FLOAT_COMPARISONS if name not in ("f", "t
 
 
 def _from_vector(table: Table, names: tuple[str, ...]) -> dict[str, ScalarOperation]:
-    """Scalar float operations (RDNA4 ISA, section 4.2): those of the vector unit."""
+    """Scalar float operations (RDNA4 ISA): those of the vector unit."""
     found = {name: table[f"v_{name}"] for name in names}
     return {
         f"s_{name}": ScalarOperation(

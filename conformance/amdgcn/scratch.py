@@ -1,8 +1,9 @@
 """Scratch: memory of a lane's own, where registers are spilled.
 
-"AMD Instinct MI300 CDNA3 ISA", section 10.4; LLVM, AMDGPUUsage, "Private Segment Buffer". gfx90a reaches it
-through a buffer whose descriptor the hardware hands to the kernel, swizzled so that the lanes of a wave lie
-side by side; later targets by scratch instructions. Either way a lane sees bytes from 0 on.
+"AMD Instinct MI300 CDNA3 ISA", "Flat Memory Instructions", "Scratch Space"; LLVM, AMDGPUUsage, "Private
+Segment Buffer". gfx90a reaches it through a buffer whose descriptor the hardware hands to the kernel,
+swizzled so that the lanes of a wave lie side by side; later targets by scratch instructions. Either way a
+lane sees bytes from 0 on.
 """
 
 from __future__ import annotations

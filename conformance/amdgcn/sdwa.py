@@ -1,6 +1,6 @@
 """SDWA: bytes and words of registers as operands and as destination, on CDNA.
 
-"AMD Instinct MI300 CDNA3 ISA", section 6.3 (SDWA).
+"AMD Instinct MI300 CDNA3 ISA", "Vector ALU Operations", "Sub-Dword Addressing (SDWA)".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Operands as functions of the group that runs: what an instruction reads.
 
-Constants: CDNA3 ISA, sections 6.2 (inline constants) and 6.5 (literals). An integer constant is its bits,
+Constants: CDNA3 ISA, "Vector ALU Operations", inline constants and literals. An integer constant is its bits,
 whatever the operand's type; a float constant takes the operand's format; a 32-bit literal of a 64-bit float
 is its high word.
 """

@@ -1,8 +1,6 @@
 """Vector operations of the tables, bound to their operands.
 
-"AMD Instinct MI300 CDNA3 ISA", chapter 6 (vector ALU operations); "RDNA3 ISA", chapter 7. Lanes that are off
-keep their registers. A 16-bit result: on CDNA the other half becomes zero, but for the operations of three
-operands, which keep it; on RDNA it is kept (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest).
+"AMD Instinct MI300 CDNA3 ISA" and "RDNA3 ISA", "Vector ALU Operations".
 """
 
 from __future__ import annotations
@@ -15,13 +13,13 @@ from typing import TypeAlias
 import numpy as np
 
 from conformance.amdgcn.compare import COMPARE
+from conformance.amdgcn.destinations import writers_for
 from conformance.amdgcn.division import DIVISION
 from conformance.amdgcn.dpp import Pattern
 from conformance.amdgcn.dpp import dpp8_pattern
 from conformance.amdgcn.dpp import dpp_pattern
 from conformance.amdgcn.floats import clamp
 from conformance.amdgcn.floats import shift_ulps
-from conformance.amdgcn.operands import EXEC
 from conformance.amdgcn.operands import VCC
 from conformance.amdgcn.operands import Operand
 from conformance.amdgcn.operation import Operation
@@ -29,18 +27,14 @@ from conformance.amdgcn.operation import Table
 from conformance.amdgcn.operation import operation
 from conformance.amdgcn.parse import Instruction
 from conformance.amdgcn.program import Program
-from conformance.amdgcn.registers import DOUBLES
 from conformance.amdgcn.registers import HALVES
 from conformance.amdgcn.registers import WORDS
 from conformance.amdgcn.registers import Array
 from conformance.amdgcn.registers import Group
-from conformance.amdgcn.sdwa import insert
 from conformance.amdgcn.sdwa import sdwa_reader
 from conformance.amdgcn.sources import Reader
 from conformance.amdgcn.sources import plain_reader
-from conformance.amdgcn.sources import scalar_destination
 from conformance.amdgcn.sources import signed
-from conformance.amdgcn.sources import split_words
 from conformance.amdgcn.vector_convert import CONVERT
 from conformance.amdgcn.vector_float import FLOAT
 from conformance.amdgcn.vector_integer import INTEGER
@@ -50,12 +44,8 @@ from conformance.amdgcn.vector_integer import any_function_of_three
 #: What runs an instruction for a group of waves.
 Action: TypeAlias = Callable[[Group], Any]
 Compute: TypeAlias = Callable[[Group], Any]
-#: What puts a result where it belongs; the last argument says which lanes, ``None`` for all that are on.
-Writer: TypeAlias = "Callable[[Group, Array, Array | None], None]"
 
 VECTOR: Table = {**FLOAT, **INTEGER, **CONVERT, **DIVISION, **COMPARE}
-#: Operations that keep the other half of a 16-bit destination on CDNA as well.
-_KEEP_HALF = ("v_fma_f16", "v_mad_", "v_div_fixup_f16")
 _DPP = ("quad_perm", "row_mask", "bank_mask", "dpp8")
 _OUTPUT_SCALES = {("mul", 2): 2.0, ("mul", 4): 4.0, ("div", 2): 0.5}
 
@@ -83,7 +73,7 @@ def decode_vector(instruction: Instruction, program: Program) -> Action:
     if pattern is None and _plain(instruction, entry):
         return _in_place(instruction, entry, reads)
     compute = _compute(instruction, entry, reads)
-    writers = _writers(instruction, entry, program)
+    writers = writers_for(instruction, entry, program)
     written = pattern.written if pattern else _everywhere
     if len(writers) == 1:
         write = writers[0]
@@ -140,12 +130,12 @@ def _in_place(instruction: Instruction, entry: Operation, reads: Sequence[Reader
 
 
 def _dual(first: Instruction, second: Instruction, program: Program) -> Action:
-    """Both halves read before either writes (RDNA3 ISA, section 7.6)."""
+    """Both halves read before either writes (RDNA3 ISA, "Dual Issue VALU")."""
     parts = []
     for half in (first, second):
         entry = find_operation(half, program)
         reads, _ = _readers(half, entry, program)
-        parts.append((_compute(half, entry, reads), _writers(half, entry, program)[0]))
+        parts.append((_compute(half, entry, reads), writers_for(half, entry, program)[0]))
     (compute_first, write_first), (compute_second, write_second) = parts
 
     def act(group: Group) -> None:
@@ -229,87 +219,3 @@ def _compute(instruction: Instruction, entry: Operation, reads: Sequence[Reader]
         a, b, c = reads
         return lambda group: function(a(group), b(group), c(group))
     return lambda group: function(*[read(group) for read in reads])
-
-
-def _writers(instruction: Instruction, entry: Operation, program: Program) -> list[Writer]:
-    """What writes each result."""
-    if entry.results == ("mask",) and len(instruction.operands) == len(entry.sources):
-        target = EXEC if instruction.mnemonic.startswith("v_cmpx") else VCC
-        return [_mask_writer(target)]
-    return [
-        _mask_writer(scalar_destination(operand))
-        if kind == "mask"
-        else _writer(instruction, operand, kind, program)
-        for operand, kind in zip(instruction.operands, entry.results, strict=False)
-    ]
-
-
-def _mask_writer(register: int) -> Writer:
-    return lambda group, lanes, written: group.set_lane_mask(register, lanes)
-
-
-def _writer(instruction: Instruction, operand: Operand, kind: str, program: Program) -> Writer:
-    index = operand.index
-    if "sdwa" in instruction.encoding and instruction.word("dst_sel", "DWORD") != "DWORD":
-        return _sdwa_writer(index, instruction.word("dst_sel"), instruction.word("dst_unused"))
-    if kind in DOUBLES:
-        return pair_writer(index)
-    if kind in HALVES:
-        selected = instruction.numbers("op_sel", (0, 0, 0, 0))
-        high = operand.half == "h" or bool(selected[min(3, len(instruction.operands) - 1)])
-        keep = program.generation >= 10 or instruction.mnemonic.startswith(_KEEP_HALF)
-        return half_writer(index, kind, high=high, keep=keep or high)
-    return word_writer(index, kind)
-
-
-def word_writer(index: int, kind: str = "u32") -> Writer:
-    """Writes a register."""
-
-    def write(group: Group, value: Array, written: Array | None) -> None:
-        store(group, group.vector[kind][index], value, written)
-
-    return write
-
-
-def pair_writer(index: int) -> Writer:
-    """Writes a pair of registers."""
-
-    def write(group: Group, value: Array, written: Array | None) -> None:
-        low, high = split_words(value)
-        store(group, group.u32[index], low, written)
-        store(group, group.u32[index + 1], high, written)
-
-    return write
-
-
-def half_writer(index: int, kind: str, *, high: bool, keep: bool) -> Writer:
-    """Writes half a register; the other half is kept, or made zero."""
-    key = kind + ("h" if high else "l")
-
-    def write(group: Group, value: Array, written: Array | None) -> None:
-        if keep:
-            store(group, group.vector[key][index], value, written)
-        else:
-            words = np.ascontiguousarray(value).view(np.uint16).astype(np.uint32)
-            store(group, group.u32[index], words, written)
-
-    return write
-
-
-def _sdwa_writer(index: int, selection: str, unused: str) -> Writer:
-    def write(group: Group, value: Array, written: Array | None) -> None:
-        unsigned = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").astype(np.uint32)
-        store(group, group.u32[index], insert(group.u32[index], unsigned, selection, unused), written)
-
-    return write
-
-
-def store(group: Group, target: Array, value: Array, written: Array | None) -> None:
-    """Write `value` to the lanes that are on and `written`."""
-    mask = group.exec
-    if written is not None:
-        mask = written if mask is None else mask & written
-    if mask is None:
-        target[...] = value
-    else:
-        np.copyto(target, value, where=mask)

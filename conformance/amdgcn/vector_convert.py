@@ -1,6 +1,6 @@
 """Conversions and packing of the vector unit.
 
-"AMD Instinct MI300 CDNA3 ISA", section 12.8 (VOP1) and 12.11 (VOP3A): to integer, NaN gives 0 and numbers
+"AMD Instinct MI300 CDNA3 ISA", "Instructions", "VOP1" and "VOP3": to integer, NaN gives 0 and numbers
 beyond the range its end; V_CVT_U32_F32 and its like truncate.
 """
 

@@ -1,8 +1,7 @@
 """Float operations of the vector unit, in float32, float16 and float64.
 
-"AMD Instinct MI300 CDNA3 ISA", sections 12.7 to 12.12 (VOP2, VOP1, VOP3); "RDNA3 ISA", sections 16.7 to
-16.12. Reciprocal, square roots, exponential and logarithm are specified to 1 ulp and flush denormals in
-float32.
+"AMD Instinct MI300 CDNA3 ISA" and "RDNA3 ISA", "Instructions": VOP1, VOP2, VOP3. Reciprocal, square roots,
+exponential and logarithm are specified to 1 ulp and flush denormals in float32.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Integer and bit operations of the vector unit.
 
-"AMD Instinct MI300 CDNA3 ISA", sections 12.7 to 12.12; "RDNA3 ISA", sections 16.7 to 16.12. Sums and products
+"AMD Instinct MI300 CDNA3 ISA" and "RDNA3 ISA", "Instructions": VOP1, VOP2, VOP3. Sums and products
 wrap. A shift uses the low 5 bits of its count (4 for 16-bit, 6 for 64-bit operands).
 """
 
