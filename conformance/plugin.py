@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from conformance.benchmarking import benchmark_marks
+from conformance.benchmarking import hand_over
 from conformance.options import Refused
 from conformance.options import check_names
 from conformance.options import check_results
@@ -209,8 +211,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _marks(case: Case, quick: frozenset[str]) -> list[pytest.MarkDecorator]:
-    own = pytest.mark.conformance(case.clause)
-    return [own, pytest.mark.quick] if case.id in quick else [own]
+    own = [pytest.mark.conformance(case.clause), *benchmark_marks(case)]
+    return [*own, pytest.mark.quick] if case.id in quick else own
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -288,6 +290,7 @@ def conformance(request: pytest.FixtureRequest) -> Callable[[Assignment], Result
         result = sessions[assignment.target].run(assignment.subject, assignment.case)
         request.node.stash[_RESULT] = assignment.target, result
         conclude(result)
+        hand_over(request, result)
         return result
 
     return run

@@ -68,11 +68,12 @@ def _type(name: str) -> Check:
 
 def _number(kinds: tuple[type, ...], wanted: str) -> Check:
     def check(value: Any, place: str) -> str:
+        number = value
         # To Python, True is an int.
         if not isinstance(value, kinds) or isinstance(value, bool):
             return f"{place} is not {wanted}"
         # What overflows a float could not be shown.
-        representable = abs(value) <= sys.float_info.max
+        representable = abs(number) <= sys.float_info.max
         return "" if representable else f"{place} is beyond every number that can be represented"
 
     return check
