@@ -39,7 +39,11 @@ def _swapped(match: re.Match[str]) -> str:
     return f"{match[1]}{match[3]}, {match[2]}{match[4]}"
 
 
-def _third_negated(match: re.Match[str]) -> str:
+def _third_is_second(match: re.Match[str]) -> str:
+    return match[1] + match[2] + match[2].removesuffix(", ")
+
+
+def _negated(match: re.Match[str]) -> str:
     operand = match[2]
     return match[1] + (operand[1:] if operand.startswith("-") else f"-{operand}")
 
@@ -67,8 +71,8 @@ _RULES: list[tuple[str, str, Replacement]] = [
     *_exchange("operation", "lshlrev_b32 lshrrev_b32, lshrrev_b32 lshlrev_b32"),
     *_exchange("operation", "lshl_b64 lshr_b64, lshl_b32 lshr_b32"),
     *_exchange("operation", "xor_b32 or_b32, add3_u32 or3_b32, lshl_or_b32 and_or_b32, and_or_b32 or3_b32"),
-    ("operation", r"^(v_fma_f32 .*, )(-?\S+)$", _third_negated),
-    ("operation", r"^(v_div_fmas_f32 .*, )(-?\S+)$", _third_negated),
+    ("operation", r"^(v_fma_f32 \S+ )(-?[^,]+)", _negated),
+    ("operation", r"^(v_div_fmas_f32 .*, )(\S+, )\S+$", _third_is_second),
     ("operation", r"^(v_div_fixup_f32 \S+) \S+ (\S+),", r"\1 \2, \2,"),
     ("operation", r"^s_ashr_i32 (\S+) .*, 31$", r"s_mov_b32 \1 -1"),
     ("operation", r"^(s_add_i32 .*, )\S+$", r"\g<1>1"),

@@ -5,8 +5,8 @@
 prints a table and every survivor. A mutant is noticed by a fault (an access outside, an instruction that is
 none, a kernel that hangs), by a result outside the project's bounds, or by rows whose sums are exact, so that
 every order of summation gives the same bits: those are compared with numpy's float32, step by step, with the
-1-ulp instructions moved up and down. The launches: rows that fill a tile and rows that do not, in three orders of
-waves, and rows behind 2**32 bytes. A survivor with the same bits in all of them is equivalent there.
+1-ulp instructions moved up and down. The launches: rows that fill a tile and rows that do not, in three orders
+of waves, and rows behind 2**32 bytes. A survivor with the same bits in all of them is equivalent there.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def _whole(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def _scaled(random: np.random.Generator, shape: tuple[int, ...], most: int) -> Array:
     """The same times powers of two, from row to row, up to 2**`most` and down to 2**-`most`."""
     powers = np.linspace(-most, most, shape[0]).round()
-    return _whole(random, shape) * 2.0 ** powers[:, np.newaxis]
+    scaled: Array = _whole(random, shape) * 2.0 ** powers[:, np.newaxis]
+    return scaled
 
 
 def launches(dtype: str) -> tuple[Launch, ...]:
@@ -140,7 +141,7 @@ def compiled(operation: str, dtype: str, target: str, aligned: bool) -> Kernel:
     module = {"rms_norm": rms_norm, "layer_norm": layer_norm, "fused_add_rms_norm": fused_add_rms_norm}[
         operation
     ]
-    function = sys.modules[module.__module__]._forward_whole_row  # type: ignore[attr-defined]  # the module's kernel
+    function = sys.modules[module.__module__]._forward_whole_row
     names: list[str] = function.arg_names
     element = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}[dtype]
     kinds = {
@@ -224,7 +225,8 @@ def execute(kernel: Kernel, program: Program, prepared: Prepared) -> dict[str, A
     """
     run, memory = prepared.launch, Memory()
     stride = kernel.stride(run.columns)
-    buffers, pointers = {}, []
+    buffers: dict[str, NDArray[np.generic]] = {}
+    pointers = []
     for name in (*kernel.inputs, *kernel.outputs):
         row_bytes = _place(kernel, name, prepared, memory, buffers)
         pointers.append(Pointer(buffers[name].ctypes.data - run.first_row * row_bytes))
