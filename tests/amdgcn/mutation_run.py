@@ -5,8 +5,8 @@
 prints a table and every survivor. A mutant is noticed by a fault (an access outside, an instruction that is
 none, a kernel that hangs), by a result outside the project's bounds, or by rows whose sums are exact, so that
 every order of summation gives the same bits: those are compared with numpy's float32, step by step, with the
-1-ulp instructions moved up and down. The launches: rows that fill a tile and rows that do not, in three orders
-of waves, and rows behind 2**32 bytes. A survivor with the same bits in all of them is equivalent there.
+1-ulp instructions moved up and down. The launches: rows that fill a tile and rows that do not, three orders of
+waves, and rows behind 2**32 bytes. A survivor with the same bits in all of them is equivalent there.
 """
 
 from __future__ import annotations
