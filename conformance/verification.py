@@ -60,11 +60,13 @@ class Sample:
     seed: int
 
     def choose(self, results: Sequence[Result], backend: str) -> list[Result]:
-        """Some of the results that can be had again."""
+        """Some of the results that prove something and can be had again."""
         able = [
             each
             for each in results
-            if each.verdict in _REPEATABLE and not why_not_on(parse_case(each.case), backend)
+            if each.verdict in _REPEATABLE
+            and each.level != "property"
+            and not why_not_on(parse_case(each.case), backend)
         ]
         able.sort(key=lambda each: each.case)
         if self.size is None or self.size >= len(able):
@@ -134,7 +136,7 @@ def _differences(result: Result, again: Result) -> Iterator[str]:
     elif standing(again) != standing(result):
         because = f" ({again.message})" if again.message else ""
         yield f"the verdict is {again.verdict}{because}, the journal has {result.verdict}"
-    elif standing(result) != "measured":
+    else:
         was, now = (each.worst.fraction if each.worst else None for each in (result, again))
         if was is not None and now is not None and not abs(was - now) <= max(NOISE, NOISE * abs(now)):
             yield f"the worst error is {now:.3g} × its bound, the journal has {was:.3g}"

@@ -121,14 +121,21 @@ def test_the_steps_of_the_github_workflow(project: Path, tmp_path: Path, branch:
     assert run(gate["Nothing else may have failed"], project, **variables).returncode == 1
 
 
+def assert_is_small(failure: str) -> None:
+    """The smallest call is one that a person can work out by hand; how small depends on the machine's load."""
+    found = re.search(r"call     rms_norm\(x=\w+\[(\d+), (\d+)\], weight=\w+\[\2\], eps=1e-06\)", failure)
+    assert found, failure
+    assert int(found[1]) * int(found[2]) < 100
+
+
 def assert_says_what_to_do(said: str) -> None:
     assert said.startswith("CLOSED: 62 of 116 proven cases failed")
     line = EXAMPLE.splitlines().index("def rms_norm(x, weight, eps):") + 1
     first = said.split("\n\n")[1]
     assert "clause   MASK-1: every H >= 1 is computed; the denominator is H" in first
-    assert "call     rms_norm(x=float16[1, 3], weight=float16[3], eps=1e-06)" in first
+    assert_is_small(first)
     assert f"look at  my_kernels.py:{line} (rms_norm)" in first
-    assert "again    conformance show MASK-1/rms_norm/forward/float16/1x3/regime=offset" in first
+    assert "again    conformance show MASK-1/rms_norm/forward/" in first
 
 
 def test_the_plain_script(project: Path) -> None:

@@ -32,10 +32,10 @@ def test_the_wrong_kernel_does_not(wrong: Path, gate: Gate) -> None:
     code, said = gate(wrong)
     assert code == 1
     assert "MASK-1: every H >= 1 is computed; the denominator is H" in said
-    assert "rms_norm(x=float16[1, 3], weight=float16[3], eps=1e-06)" in said
+    assert "  call     rms_norm(x=" in said
     line = EXAMPLE.splitlines().index("def rms_norm(x, weight, eps):") + 1
     assert f"look at  my_kernels.py:{line} (rms_norm)" in said
-    assert "again    conformance show MASK-1/rms_norm/forward/float16/1x3" in said
+    assert "again    conformance show MASK-1/rms_norm/forward/" in said
 
 
 def cut(path: Path) -> None:
