@@ -141,13 +141,15 @@ def _sweep(
                 projection = tl.sum(products, axis=1, keep_dims=True) / hidden_size
                 if mean_ptr is not None:
                     offset = tl.sum(total, axis=1, keep_dims=True) / hidden_size
+            # Multiplied out: a product less for each element.
+            slope = projection * rstd
+            offset = offset * rstd
             for part in tl.static_range(PARTS):
                 column = part_columns(own, part, BLOCK)
                 mask = inside & (column < hidden_size)
-                dh = wdy[part] - h_hat[part] * projection
+                dh = wdy[part] * rstd - h_hat[part] * slope
                 if mean_ptr is not None:
                     dh -= offset
-                dh *= rstd
                 if stream_ptr is not None:
                     stream = tl.load(stream_ptr + row * stream_stride + column, mask=mask, other=0.0)
                     dh += stream.to(tl.float32)

@@ -48,27 +48,28 @@ def is_recorded(*operands: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in operands)
 
 
-def launch_rows(held: Any, wide: Any, x: Tensor, operands: tuple[object, ...], *, most_parts: int) -> None:
+def launch_rows(
+    held: Any, wide: Any, x: Tensor, operands: tuple[object, ...], *, layer_norm: bool = False
+) -> None:
     """Launch the forward kernel for the width of `x` (..., H), on its device; nothing where M = 0.
 
-    `held` reads a row once and keeps it, in at most `most_parts` parts of the smallest size; `wide` loops
-    over it twice. Both take `operands`, then M and H.
+    `held` reads a row once and keeps it, in PARTS parts; `wide` loops over it twice, in TILES tiles. Both
+    take `operands`, then M and H.
     """
     hidden_size = x.shape[-1]
     rows = x.numel() // hidden_size
     if rows == 0:
         return
     with on_device_of(x):
-        if hidden_size <= plan.WIDEST_HELD:
-            tile = plan.held_tile(hidden_size, most_parts)
+        if hidden_size <= plan.WIDEST_HELD["layer_norm" if layer_norm else "rms_norm"]:
+            tile = plan.held_tile(hidden_size)
             held[(plan.ceil_div(rows, tile.rows),)](
                 *operands, rows, hidden_size,
                 ROWS=tile.rows, PARTS=tile.parts, BLOCK=tile.block, num_warps=tile.num_warps,
             )  # fmt: skip
         else:
-            block = plan.WIDE_TILE
+            tile = plan.wide_tile(hidden_size, x, wide, layer_norm=layer_norm)
             wide[(rows,)](
                 *operands, rows, hidden_size,
-                TILES=plan.ceil_div(hidden_size, block), BLOCK=block,
-                num_warps=plan.wide_warps(x, wide), num_stages=1,
+                TILES=tile.parts, BLOCK=tile.block, num_warps=tile.num_warps, num_stages=1,
             )  # fmt: skip

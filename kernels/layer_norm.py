@@ -179,7 +179,7 @@ def _forward(
     rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
     readable, x_stride = addressed(x)
     operands = readable, contiguous(weight), contiguous(bias), y, mean, rstd, x_stride, eps
-    launch_rows(_forward_held, _forward_wide, x, operands, most_parts=7)
+    launch_rows(_forward_held, _forward_wide, x, operands, layer_norm=True)
     return y, mean, rstd
 
 

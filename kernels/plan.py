@@ -4,8 +4,8 @@ A plan follows from the hidden size, the dtype and the properties of the device,
 rows: a row's bits do not depend on its neighbours. Only the number of row groups that sum dweight does. The
 constants were found on an H200; `NOTES.md` beside this file has the measurements, and what did not help.
 
-Forward: about 32 elements a thread, in parts of 1024 columns while they are few. Many small programs keep
-loads and stores in flight better than any pipelining within one.
+Forward: a row a program, or some short ones. Many small programs keep loads and stores in flight better than
+any pipelining within one.
 
 Backward: one program, or a few small ones, for each multiprocessor take rows in turn and keep the sums of
 dweight in registers. The next rows are loaded meanwhile: as many as make up :data:`IN_FLIGHT`.
@@ -24,13 +24,16 @@ from torch import Tensor
 
 #: Narrower rows are padded to this: 16 bytes of a 16-bit type for each of two lanes.
 NARROWEST_BLOCK = 16
-#: The widest row that forward reads once and holds. Its 16 384 columns are 64 registers a thread of 8 warps.
-WIDEST_HELD = 16384
+#: The widest row that forward reads once and holds. RMSNorm is faster in two passes from there on, the second
+#: out of the cache; LayerNorm's second pass costs it more, until a row is 64 registers a thread of 8 warps.
+WIDEST_HELD = {"rms_norm": 3072, "layer_norm": 16384}
+#: Parts that LayerNorm's forward holds a row in, before they grow.
+MOST_PARTS = 7
 #: Forward's programs hold this many elements of short rows, in 2 warps.
 SHORT_ELEMENTS = 2048
 #: Columns of a part of a longer row: 8 elements for each of 128 threads, one 16-byte load at 16 bits.
 PART = 1024
-#: A row that is not held is looped over in tiles of so many columns.
+#: A row that is not held is looped over in two tiles, in more if they would be larger than this.
 WIDE_TILE = 16384
 #: At most: 16 warps of 64 lanes.
 MOST_THREADS = 1024
@@ -102,20 +105,27 @@ class Tile(NamedTuple):
         return self.parts * self.block
 
 
-def held_tile(hidden_size: int, most_parts: int) -> Tile:
-    """Forward's tile for a row of at most `WIDEST_HELD` columns, in at most `most_parts` parts of 1024."""
+def held_tile(hidden_size: int) -> Tile:
+    """Forward's tile for a row that it holds, in parts of 1024 columns while they are few."""
     if hidden_size <= PART:
         block = max(power_of_two(hidden_size), NARROWEST_BLOCK)
         return Tile(rows=SHORT_ELEMENTS // block, parts=1, block=block, num_warps=2)
     if hidden_size <= SHORT_ELEMENTS:
         return Tile(rows=1, parts=2, block=PART, num_warps=2)
-    block = _part_for(hidden_size, most_parts)
+    block = _part_for(hidden_size, MOST_PARTS)
     return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=min(block // 256, 8))
 
 
-def wide_warps(operand: Tensor, kernel: object) -> int:
-    """Warps of a program that loops over `WIDE_TILE` columns: a block's full 1024 threads."""
-    return MOST_THREADS // Device.of(operand, kernel).warp_size
+def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool) -> Tile:
+    """Forward's tile for a row that it loops over: half of it, 8 elements a thread while there are threads.
+
+    The widest rows take a block's full 1024 threads, but for LayerNorm, which has more in its registers.
+    """
+    block = min(power_of_two(hidden_size) // 2, WIDE_TILE)
+    num_warps = min(max(block // 256, 1), 16)
+    if block == WIDE_TILE and not layer_norm:
+        num_warps = MOST_THREADS // Device.of(x, kernel).warp_size
+    return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps)
 
 
 @dataclass(frozen=True)

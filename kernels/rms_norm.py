@@ -42,9 +42,7 @@ def _forward_held(
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     inside = row < row_count
     x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK)
-    # Small parts leave registers to have the weight before it is needed.
-    early: tl.constexpr = weight_ptr is not None and BLOCK <= 1024
-    if early:
+    if weight_ptr is not None:  # there are registers to have it before it is needed
         weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK)
     squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
     for part in tl.static_range(PARTS):
@@ -59,10 +57,8 @@ def _forward_held(
     for part in tl.static_range(PARTS):
         column = part_columns(0, part, BLOCK)
         y = x[part].to(tl.float32) * rstd
-        if early:
+        if weight_ptr is not None:
             y *= weight[part].to(tl.float32)
-        elif weight_ptr is not None:
-            y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
         tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=inside & (column < hidden_size))
 
 
@@ -131,7 +127,7 @@ def _forward(x: Tensor, weight: Tensor | None, eps: float, *, statistics: bool) 
     rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
     readable, x_stride = addressed(x)
     operands = readable, contiguous(weight), y, rstd, x_stride, eps
-    launch_rows(_forward_held, _forward_wide, x, operands, most_parts=5)
+    launch_rows(_forward_held, _forward_wide, x, operands)
     return y, rstd
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -49,10 +50,12 @@ class Launch:
 def forward(module: Any, hidden_size: int, device: plan.Device, optional: bool) -> Launch:
     """The forward kernel for a width, with all its optional operands or with none."""
     left_out = () if optional else ("weight_ptr", "bias_ptr", "mean_ptr", "rstd_ptr")
-    if hidden_size > plan.WIDEST_HELD:
-        tiles = {"TILES": triton.cdiv(hidden_size, plan.WIDE_TILE), "BLOCK": plan.WIDE_TILE}
-        return Launch(module._forward_wide, tiles, plan.MOST_THREADS // device.warp_size, left_out)
-    tile = plan.held_tile(hidden_size, 7 if module is LAYER_NORM else 5)
+    centred = module is LAYER_NORM
+    if hidden_size > plan.WIDEST_HELD["layer_norm" if centred else "rms_norm"]:
+        tile = plan.wide_tile(hidden_size, torch.empty(0), None, layer_norm=centred)
+        warps = min(tile.num_warps, plan.MOST_THREADS // device.warp_size)
+        return Launch(module._forward_wide, {"TILES": tile.parts, "BLOCK": tile.block}, warps, left_out)
+    tile = plan.held_tile(hidden_size)
     held = {"ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block}
     return Launch(module._forward_held, held, tile.num_warps, left_out)
 

@@ -33,14 +33,23 @@ def is_sound(tile: plan.Tile, warp_size: int) -> bool:
 
 
 @pytest.mark.parametrize("hidden_size", WIDTHS)
-@pytest.mark.parametrize("most_parts", [5, 7])
-def test_held_tiles_cover_the_row_with_few_idle_lanes(hidden_size: int, most_parts: int) -> None:
+def test_held_tiles_cover_the_row_with_few_idle_lanes(hidden_size: int) -> None:
     """A row fits its tile, and the last part, if there are several, is not empty."""
-    tile = plan.held_tile(hidden_size, most_parts)
+    tile = plan.held_tile(hidden_size)
     assert is_sound(tile, 32)
     assert is_sound(tile, 64)
     assert tile.columns - tile.block < hidden_size <= tile.columns
-    assert tile.parts <= max(most_parts, 2)
+    assert tile.parts <= plan.MOST_PARTS
+
+
+@pytest.mark.parametrize("hidden_size", [3073, 4096, 5120, 16384, 16385, 65536, 10**6])
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_wide_tiles_cover_the_row_and_the_first_is_full(hidden_size: int, layer_norm: bool) -> None:
+    """LayerNorm takes the mean of the first tile, which must not reach beyond the row."""
+    tile = plan.wide_tile(hidden_size, torch.zeros(1), None, layer_norm=layer_norm)
+    assert is_sound(tile, 32)
+    assert tile.columns - tile.block < hidden_size <= tile.columns
+    assert tile.block <= hidden_size
 
 
 @pytest.mark.parametrize("hidden_size", [*WIDTHS, 16385, 65536, 10**6])

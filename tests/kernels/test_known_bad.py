@@ -31,8 +31,8 @@ def test_there_are_enough() -> None:
 
 
 def test_every_family_with_cases_has_a_fault() -> None:
-    """What the catalogue has cases for, a known-bad kernel breaks."""
-    stated = {CLAUSES[case.clause].family for case in all_cases()}
+    """What the catalogue has cases for, a known-bad kernel breaks; slowness breaks nothing."""
+    stated = {CLAUSES[case.clause].family for case in all_cases()} - {"SPEED"}
     assert stated <= {CLAUSES[fault.clause].family for fault in FAULTS}
 
 
