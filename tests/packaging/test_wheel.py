@@ -84,7 +84,8 @@ def test_entry_points(wheel: Path) -> None:
     for line in (
         "[pytest11]\nconformance = conformance.plugin\n",
         "[console_scripts]\nconformance = conformance.cli:main\n",
-        "[conformance.subjects]\nbuiltin = conformance.subjects.builtin:LIBRARY\n",
+        "[conformance.subjects]\naiter = conformance.subjects.aiter:LIBRARY\n",
+        "\nbuiltin = conformance.subjects.builtin:LIBRARY\n",
     ):
         assert line in text
 
