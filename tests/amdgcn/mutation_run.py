@@ -5,8 +5,8 @@
 prints a table and every survivor. A mutant is noticed by a fault (an access outside, an instruction that is
 none, a kernel that hangs), by a result outside the project's bounds, or by rows whose sums are exact, so that
 every order of summation gives the same bits: those are compared with numpy's float32, step by step, with the
-1-ulp instructions moved up and down. The launches: rows that fill a tile and rows that do not, three orders of
-waves, and rows behind 2**32 bytes. A survivor with the same bits in all of them is equivalent there.
+1-ulp instructions moved up and down. The launches: rows that fill a block and rows that do not, in three
+orders of waves, and rows behind 2**32 bytes. A survivor with the same bits in all of them is equivalent there.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from tests.amdgcn.mutants import mutants
 
 
 EPS = float(np.float32(1e-5))
+BLOCK, WARPS = 1024, 4
 FORMATS = {"float16": np.float16, "bfloat16": np.uint16, "float32": np.float32}
 #: Rows from here on begin behind 2**32 bytes.
 FAR_ROW = 3_000_000
@@ -55,13 +56,11 @@ class Kernel:
     dtype: str
     target: str
     text: str
-    warps: int
     shared: int
-    rows: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    #: Row operands, whose strides follow the pointers.
-    strided: tuple[str, ...]
+    #: How many row strides follow the pointers.
+    strides: int
     #: Whether pointers and strides are multiples of 16, and compiled to be.
     aligned: bool
 
@@ -127,30 +126,17 @@ def launches(dtype: str) -> tuple[Launch, ...]:
 
 
 def compiled(operation: str, dtype: str, target: str, aligned: bool) -> Kernel:
-    """Compile the project's own kernel for rows that are held whole."""
+    """Compile one of the kernels of ``norm_kernels.py``."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from conformance.kernels import fused_add_rms_norm
-    from conformance.kernels import layer_norm
-    from conformance.kernels import rms_norm
-    from conformance.kernels.launch import row_tile
+    from tests.amdgcn import norm_kernels
 
-    tile = row_tile(1024)
-    module = {"rms_norm": rms_norm, "layer_norm": layer_norm, "fused_add_rms_norm": fused_add_rms_norm}[
-        operation
-    ]
-    function = sys.modules[module.__module__]._forward_whole_row
+    function = getattr(norm_kernels, operation)
     names: list[str] = function.arg_names
     element = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}[dtype]
-    kinds = {
-        "eps": "fp32",
-        "row_count": "i32",
-        "hidden_size": "i32",
-        "ROWS": "constexpr",
-        "BLOCK": "constexpr",
-    }
+    kinds = {"eps": "fp32", "hidden_size": "i32", "BLOCK": "constexpr"}
     kinds |= {name: "*fp32" for name in names if name in ("mean_ptr", "rstd_ptr")}
     kinds |= {name: "i32" for name in names if name.endswith("_stride")}
     signature = {name: kinds.get(name, f"*{element}") for name in names}
@@ -158,19 +144,17 @@ def compiled(operation: str, dtype: str, target: str, aligned: bool) -> Kernel:
     source = ASTSource(
         fn=function,
         signature=signature,
-        constexprs={"ROWS": tile.rows, "BLOCK": tile.columns},
+        constexprs={"BLOCK": BLOCK},
         attrs={(names.index(name),): [["tt.divisibility", 16]] for name in multiples},
     )
     wave = 64 if target.startswith("gfx9") else 32
-    binary = triton.compile(
-        source, target=GPUTarget("hip", target, wave), options={"num_warps": tile.num_warps, "num_stages": 1}
-    )
+    binary = triton.compile(source, target=GPUTarget("hip", target, wave), options={"num_warps": WARPS})
     pointers = [name.removesuffix("_ptr") for name in names if name.endswith("_ptr")]
     return Kernel(
-        operation, dtype, target, binary.asm["amdgcn"], tile.num_warps, binary.metadata.shared, tile.rows,
+        operation, dtype, target, binary.asm["amdgcn"], binary.metadata.shared,
         inputs=tuple(name for name in pointers if name in ("x", "residual", "weight", "bias")),
         outputs=tuple(name for name in pointers if name not in ("x", "residual", "weight", "bias")),
-        strided=tuple(name.removesuffix("_stride") for name in names if name.endswith("_stride")),
+        strides=sum(name.endswith("_stride") for name in names),
         aligned=aligned,
     )  # fmt: skip
 
@@ -230,12 +214,10 @@ def execute(kernel: Kernel, program: Program, prepared: Prepared) -> dict[str, A
     for name in (*kernel.inputs, *kernel.outputs):
         row_bytes = _place(kernel, name, prepared, memory, buffers)
         pointers.append(Pointer(buffers[name].ctypes.data - run.first_row * row_bytes))
-    arguments: list[Pointer | int | float] = [*pointers, *[stride] * len(kernel.strided)]
-    arguments += [run.eps, run.first_row + run.rows, run.columns]
-    first = run.first_row // kernel.rows
-    programs = list(range(first, -(-(run.first_row + run.rows) // kernel.rows)))
+    arguments = [*pointers, *[stride] * kernel.strides, run.eps, run.columns]
+    programs = range(run.first_row, run.first_row + run.rows)
     launch(
-        program, (programs[-1] + 1, 1, 1), kernel.warps, arguments, kernel.shared, memory,
+        program, (programs[-1] + 1, 1, 1), WARPS, arguments, kernel.shared, memory,
         order=run.order, programs=programs, ulp_shift=run.ulp_shift,
     )  # fmt: skip
     outputs = {}

@@ -35,7 +35,9 @@ def test_a_rule_changes_one_thing(before: str, kind: str, after: str) -> None:
     text = kernel(f"{before}\ns_endpgm")
     found = [each for each in mutants(text) if each.kind == kind and after in each.after]
     assert len(found) == 1
-    changed = [pair for pair in zip(text.split("\n"), found[0].text.split("\n"), strict=True) if pair[0] != pair[1]]
+    changed = [
+        pair for pair in zip(text.split("\n"), found[0].text.split("\n"), strict=True) if pair[0] != pair[1]
+    ]
     assert [line.strip() for line in changed[0]] == [before, found[0].after]
     assert len(changed) == 1
     assert text.split("\n")[found[0].line - 1].strip() == before
@@ -54,7 +56,9 @@ def test_both_halves_of_a_dual_instruction_are_changed() -> None:
 def test_a_small_run_notices_nearly_all(tmp_path: Path) -> None:
     """Five mutants of each kernel, in a process where Triton compiles; the kernels themselves pass."""
     environment = {
-        name: value for name, value in os.environ.items() if name not in ("TRITON_INTERPRET", "COVERAGE_PROCESS_START")
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("TRITON_INTERPRET", "COVERAGE_PROCESS_START")
     }
     environment["TRITON_DEFAULT_FP_FUSION"] = "1"
     command = [sys.executable, "-m", "tests.amdgcn.mutation_run", "--gfx", "gfx1100", "--limit", "5"]
