@@ -7,7 +7,6 @@ rows with exact sums have one right result.
 from __future__ import annotations
 
 # ruff: noqa: ANN001, ANN201 - arguments of @triton.jit functions are device values without a Python type
-
 import triton
 import triton.language as tl
 
