@@ -20,14 +20,19 @@ Modifier: TypeAlias = "int | str | tuple[int, ...]"
 #: Encodings that a mnemonic may end in. They say how it is encoded, not what it does, but for DPP and SDWA.
 _ENCODINGS = re.compile(r"_e(?:32|64)|_dpp(?:16|8)?|_sdwa")
 #: Instructions without an effect here: nothing is in flight between instructions, nothing is cached, and
-#: the time they take is not modelled. The prefix is enough.
-_WITHOUT_EFFECT = (
-    "s_nop", "s_waitcnt", "s_wait_", "s_delay_alu", "s_clause", "s_sleep", "s_setprio", "s_sendmsg",
-    "s_set_inst_prefetch_distance", "s_inst_prefetch", "s_icache_", "s_dcache_", "s_barrier_signal",
-    "s_code_end", "s_wakeup", "s_ttrace", "v_nop",
-    "buffer_inv", "buffer_wbl2", "buffer_wbinvl1", "buffer_gl0_inv", "buffer_gl1_inv",
-    "global_inv", "global_wb",
+#: the time they take is not modelled. S_BARRIER_SIGNAL has none either: waves meet at S_BARRIER_WAIT.
+_WITHOUT_EFFECT = frozenset(
+    (
+        "s_nop", "s_delay_alu", "s_clause", "s_sleep", "s_setprio", "s_sendmsg", "s_barrier_signal",
+        "s_set_inst_prefetch_distance", "s_inst_prefetch", "s_icache_inv", "s_dcache_inv", "s_dcache_wb",
+        "s_code_end", "v_nop",
+        "buffer_inv", "buffer_wbl2", "buffer_wbinvl1", "buffer_wbinvl1_vol",
+        "buffer_gl0_inv", "buffer_gl1_inv",
+        "global_inv", "global_wb", "global_wbinv",
+    )
 )  # fmt: skip
+#: Waits for what is in flight: S_WAITCNT and its kin.
+_WAITS = ("s_waitcnt", "s_wait_")
 _BRANCHES = ("s_branch", "s_cbranch_")
 
 
@@ -78,10 +83,10 @@ def parse_instruction(text: str, line: int, accumulators: int) -> Instruction | 
 
     Raises :class:`UnsupportedInstruction` for an operand that cannot be read.
     """
-    if text.startswith(_WITHOUT_EFFECT):
+    mnemonic, _, target = text.partition(" ")
+    if mnemonic in _WITHOUT_EFFECT or mnemonic.startswith(_WAITS):
         return None
-    if text.startswith(_BRANCHES):
-        mnemonic, _, target = text.partition(" ")
+    if mnemonic.startswith(_BRANCHES):
         return Instruction(mnemonic, (), {}, line, text, target=target.strip())
     if " :: " in text:
         first, second = (_parse(part.strip(), line, accumulators) for part in text.split(" :: "))

@@ -68,6 +68,9 @@ class Code:
         for index in reversed(range(len(instructions))):
             nearest = index if actions[index] is None else nearest
             following.append(nearest)
+        for each in instructions:
+            if each.target and each.target not in program.labels:
+                raise each.unsupported("its label is not in the kernel")
         targets = [program.labels.get(each.target, -1) for each in instructions]
         return cls(program, actions, following[::-1], targets)
 

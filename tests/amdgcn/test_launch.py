@@ -13,6 +13,7 @@ from conformance.amdgcn import Memory
 from conformance.amdgcn import MemoryFault
 from conformance.amdgcn import Pointer
 from conformance.amdgcn import Program
+from conformance.amdgcn import UnsupportedInstruction
 from conformance.amdgcn import launch
 from conformance.amdgcn import schedule
 from tests.amdgcn.bench import TARGETS
@@ -362,3 +363,9 @@ def test_a_launch_counts_its_instructions() -> None:
     memory.place("x", buffer.ctypes.data, 4, buffer.view(np.uint8))
     launched = launch(Program(kernel("v_mov_b32_e32 v1, 0\ns_endpgm")), (2, 1, 1), 2, [], 0, memory)
     assert (launched.instructions, launched.lane_instructions) == (2, 256)
+
+
+def test_a_branch_to_elsewhere_is_unsupported() -> None:
+    """Its label must be in the kernel."""
+    with pytest.raises(UnsupportedInstruction, match="label"):
+        run("s_branch .LBB9_9\ns_endpgm", np.zeros(1, np.uint32))

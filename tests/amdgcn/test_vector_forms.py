@@ -236,6 +236,9 @@ def test_approximate_instructions_can_be_moved_by_an_ulp(name: str, shift: int) 
         "v_cmpx_eq_u32_e32 0, v1",
         "v_mov_b32_e32 v1, src_shared_base",
         "ds_read_b32 v1, v2 gds",
+        "s_sendmsg_rtn_b32 s1, s2",
+        "s_barrier_signal_isfirst -1",
+        "s_setreg_b32 s1, s2",
     ],
 )
 def test_what_is_not_known_is_named(line: str) -> None:
