@@ -74,10 +74,21 @@ def _flat(value: Any, kind: Any) -> Iterator[tuple[Any, str]]:
         yield value, kind
 
 
+def _loaded(name: str) -> tuple[Any, ...]:
+    """Module, function, registers, spills; from Triton 3.4 on the most threads of a workgroup as well."""
+    knows_threads = "n_max_threads" in compiler.CompiledKernel._init_handles.__code__.co_names
+    return (name, name, 0, 0, MOST_THREADS) if knows_threads else (name, name, 0, 0)
+
+
 def _argument(value: Any, kind: str) -> Pointer | int | float:
+    """What the argument segment holds for a value. Raises :class:`EmulatorError` for a tensor descriptor."""
     if kind.startswith("*"):
         return Pointer(value.data_ptr() if hasattr(value, "data_ptr") else value)
-    return float(value) if kind.startswith(("fp", "bf")) else int(value)
+    if kind.startswith(("fp", "bf")):
+        return float(value)
+    if not kind.startswith(("i", "u")):
+        raise EmulatorError(f"an argument of type {kind} is not emulated")
+    return int(value)
 
 
 class Launcher:
@@ -106,11 +117,21 @@ class Launcher:
                 self._run(program, (x, y, z), named)
 
     def _program(self) -> Program:
+        """The kernel's program, if nothing is wrong with it and nothing about it is beyond the emulator."""
         code = self._driver.code[self._metadata.hash]
         if code.facts.wrong:
             raise WrongCode(f"{self._metadata.name} is compiled wrongly: {'; '.join(code.facts.wrong)}")
         try:
+            if getattr(self._metadata, "global_scratch_size", 0):
+                raise EmulatorError("it needs scratch memory that its launcher allocates")
             return self._driver.program(self._metadata.hash)
+        except EmulatorError as error:
+            raise self._not_emulated(error) from error
+
+    def _arguments(self, named: list[tuple[str, Any]]) -> list[Pointer | int | float]:
+        kinds = zip(named, self._kinds, strict=True)
+        try:
+            return [_argument(*pair) for (_, value), kind in kinds for pair in _flat(value, kind)]
         except EmulatorError as error:
             raise self._not_emulated(error) from error
 
@@ -121,8 +142,7 @@ class Launcher:
 
     def _run(self, program: Program, grid: tuple[int, int, int], named: list[tuple[str, Any]]) -> None:
         manner, waves = self._driver.manner, self._metadata.num_warps * grid[0] * grid[1] * grid[2]
-        kinds = zip(named, self._kinds, strict=True)
-        arguments = [_argument(*pair) for (_, value), kind in kinds for pair in _flat(value, kind)]
+        arguments = self._arguments(named)
         try:
             launch(
                 program,
@@ -158,7 +178,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton does not annot
         self._programs: dict[str, Program] = {}
         self.utils = SimpleNamespace(
             get_device_properties=self._properties,
-            load_binary=lambda name, kernel, shared, device: (name, name, 0, 0, MOST_THREADS),
+            load_binary=lambda name, kernel, shared, device: _loaded(name),
             unload_module=lambda module: None,
         )
 

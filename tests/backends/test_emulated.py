@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,17 +21,20 @@ TARGETS = ("gfx942", "gfx1100")
 Run = Callable[[str, str, str], Result]
 
 
+def _compiling() -> dict[str, str]:
+    """An environment for a process that compiles; the tests' own interprets."""
+    return {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+
+
 @pytest.fixture(scope="module")
 def emulated(subjects: Path) -> Iterator[Run]:
     """Run a case, by its id, with a subject of ``emulated_faults.py``, as code for a target."""
-    # The tests' own process interprets; a worker compiles.
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     file, workers = subjects / "emulated_faults.py", {}
 
     def run(target: str, subject: str, case: str) -> Result:
         if target not in workers:
             workers[target] = Worker(
-                "rocm-emulated", f"{file}:fine", target=target, canaries=False, environment=environment
+                "rocm-emulated", f"{file}:fine", target=target, canaries=False, environment=_compiling()
             )
             workers[target].start()
         return workers[target].run(parse_case(case), 120, subject=f"{file}:{subject}")
@@ -120,6 +126,20 @@ def test_an_unknown_instruction_is_never_a_pass(emulated: Run, target: str, subj
     result = emulated(target, subject, "MASK-1/rms_norm/forward/float16/3x65")
     assert (result.verdict, result.evidence) == ("unsupported", "compiled")
     assert "v_sad_u8" in result.message
+
+
+def test_row_3_000_000_takes_no_memory(target: str) -> None:
+    """In 64 bits its offset is right; in 32 it leads out of the tensor, and nothing is accessed."""
+    script = Path(__file__).with_name("far_row.py")
+    done = subprocess.run(
+        [sys.executable, str(script), target], capture_output=True, text=True, timeout=300, env=_compiling()
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["error"] < 2e-3
+    assert found["bytes"] < 1 << 20
+    assert "load of" in found["narrow"]
+    assert "of x_ptr, which has 6000002000, " in found["narrow"]
 
 
 def test_what_needs_a_gpu_is_not_run(emulated: Run, target: str) -> None:
