@@ -8,7 +8,6 @@ suite's inputs has the right answers to those alone.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,20 +73,16 @@ class Sample:
         return random.Random(self.seed).sample(able, self.size)
 
 
-Told = Callable[[Result], None]
-
-
 def verify(
     journal: Journal,
     found: Verification,
+    sample: Sample,
     *,
-    repeat: Sample | None,
-    fresh: Sample | None,
+    fresh: bool,
     backend: str = "",
     spec: str = "",
-    seen: Told = lambda result: None,
 ) -> None:
-    """Run samples of `journal` again and add to `found` what comes of it.
+    """Run a sample of `journal` again, with `fresh` inputs too, and add to `found` what comes of it.
 
     `backend` and `spec` replace those of the journal. Raises :class:`WorkerRefused` if they cannot be used
     here, or are not what the journal judged.
@@ -97,10 +92,10 @@ def verify(
         session = open_like(journal, subject, backend or journal.run.backend, spec or subject.spec)
         try:
             here = str(session.environment["backend"])
-            for result in repeat.choose(results, here) if repeat else ():
-                _repeat(session, result, found, seen)
-            for result in fresh.choose(results, here) if fresh else ():
-                _try_fresh(session, result, found, fresh.seed if fresh else 0, seen)
+            for result in sample.choose(results, here):
+                _repeat(session, result, found)
+                if fresh and VERDICTS[result.verdict]:
+                    _try_fresh(session, result, found, sample.seed)
         finally:
             session.close()
 
@@ -111,20 +106,19 @@ def open_like(journal: Journal, subject: SubjectRecord, backend: str, spec: str)
     session = Session(backend, [spec], target=journal.run.architecture if emulated else "")
     session.open()
     here = next(iter(session.subjects.values()))
-    for name in ("name", "version", "contracts"):
+    for name, word in (("name", "name"), ("version", "version"), ("contracts", "contract")):
         was, is_now = getattr(subject, name), getattr(here, name)
         if was != is_now:
             session.close()
             where = f"{journal.path} judged {subject.name} {subject.version}"
             commit = f" at commit {write_commit(journal.run)}" if journal.run.commit else ""
-            raise WorkerRefused(f"{where}{commit}; {spec} is another subject here: its {name} differs")
+            raise WorkerRefused(f"{where}{commit}; {spec} is another subject here: its {word} differs")
     return session
 
 
-def _repeat(session: Session, result: Result, found: Verification, seen: Told) -> None:
+def _repeat(session: Session, result: Result, found: Verification) -> None:
     again = session.run(result.subject, parse_case(result.case), shrink=False)
     found.repeated += 1
-    seen(again)
     found.contradicted += [f"{result.case}: {wrong}" for wrong in _differences(result, again)]
 
 
@@ -142,14 +136,11 @@ def _differences(result: Result, again: Result) -> Iterator[str]:
             yield f"the worst error is {now:.3g} × its bound, the journal has {was:.3g}"
 
 
-def _try_fresh(session: Session, result: Result, found: Verification, seed: int, seen: Told) -> None:
-    """What failed before may fail in another way; what held must hold."""
-    if not VERDICTS[result.verdict]:
-        return
+def _try_fresh(session: Session, result: Result, found: Verification, seed: int) -> None:
+    """What held must hold for other inputs; what failed may fail in another way."""
     case: Case = parse_case(result.case).smaller(draw=f"{seed:x}")
     again = session.run(result.subject, case, shrink=False)
     found.fresh += 1
-    seen(again)
     if not VERDICTS[again.verdict]:
         gives = f"{case.id} gives {again.verdict} ({again.message})"
         found.broken.append(f"{result.case} holds for the suite's inputs alone: {gives}")

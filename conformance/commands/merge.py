@@ -11,6 +11,7 @@ from conformance.reports.journal import read_journals
 from conformance.reports.merge import MergeError
 from conformance.reports.merge import merge_journals
 from conformance.reports.merge import write_merged
+from conformance.reports.wording import count
 
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
     for part in parts:
         subjects = ", ".join(subject.name for subject in part.run.subjects)
-        print(f"{subjects} on {part.run.device}, {part.run.backend}: {len(part.results)} results")
+        print(f"{subjects} on {part.run.device}, {part.run.backend}: {count(len(part.results), 'result')}")
         if part.problem:
             print(f"  not whole: {part.problem}")
-    print(f"{len(journals)} journals in {options.output}")
+    print(f"{count(len(journals), 'journal')} in {options.output}")
     return 0

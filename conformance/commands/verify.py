@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
         verify(
             journal,
             found,
-            repeat=sample,
-            fresh=sample if options.fresh_inputs else None,
+            sample,
+            fresh=options.fresh_inputs,
             backend=options.backend,
             spec=options.subject,
         )

@@ -122,7 +122,7 @@ def test_the_steps_of_the_github_workflow(project: Path, tmp_path: Path, branch:
 
 
 def assert_is_small(failure: str) -> None:
-    """The smallest call is one that a person can work out by hand; how small depends on the machine's load."""
+    """The smallest call is one that a person can work out by hand; how small depends on the load."""
     found = re.search(r"call     rms_norm\(x=\w+\[(\d+), (\d+)\], weight=\w+\[\2\], eps=1e-06\)", failure)
     assert found, failure
     assert int(found[1]) * int(found[2]) < 100

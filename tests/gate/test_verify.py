@@ -61,7 +61,7 @@ def test_smaller_errors_are_noticed(right: Path, capsys: pytest.CaptureFixture[s
     ("change", "says"),
     [
         ({"version": "2"}, "its version differs"),
-        ({"contracts": {"rms_norm": {"backward": False}}}, "its contracts differs"),
+        ({"contracts": {"rms_norm": {"backward": False}}}, "its contract differs"),
     ],
 )
 def test_another_subject_is_refused(
