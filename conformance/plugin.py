@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Generator
-from dataclasses import dataclass
-from dataclasses import field
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -17,45 +15,25 @@ import pytest
 
 from conformance.benchmarking import benchmark_marks
 from conformance.benchmarking import hand_over
+from conformance.controller import Controller
 from conformance.options import Refused
-from conformance.options import check_names
-from conformance.options import check_results
 from conformance.options import is_asked_for
-from conformance.options import option
 from conformance.options import register
-from conformance.options import results_folder
-from conformance.options import selection
 from conformance.progress import ProgressReporter
+from conformance.run_state import REFUSAL
+from conformance.run_state import STATE
+from conformance.run_state import state_of
 
 
 if TYPE_CHECKING:
     from conformance.case import Case
     from conformance.catalogue import Assignment
-    from conformance.recorder import Recorder
     from conformance.reports.journal import Journal
     from conformance.reports.result import Result
     from conformance.session import Session
 
 #: Target and result of a test.
 _RESULT = pytest.StashKey[tuple[str, "Result"]]()
-_STATE = pytest.StashKey["State"]()
-_REFUSAL = pytest.StashKey[str]()
-
-
-@dataclass
-class State:
-    """What the plugin keeps during one run of pytest."""
-
-    #: By what rocm-emulated compiles for; on another backend there is one, under "".
-    sessions: dict[str, Session]
-    #: The journals that this run goes on with, by target as well.
-    resumed: dict[str, Journal] = field(default_factory=dict)
-    recorders: dict[str, Recorder] = field(default_factory=dict)
-
-    def close(self) -> None:
-        """End the workers."""
-        for session in self.sessions.values():
-            session.close()
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -76,99 +54,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "benchmark: settings of pytest-benchmark, if it is there")
     if is_asked_for(config):
         try:
-            _state(config)
+            state_of(config)
         except Refused as refusal:
             raise pytest.UsageError(str(refusal)) from None
-
-
-def _state(config: pytest.Config) -> State:
-    """The run's state, opened when it is first needed; a refusal stands for the whole run."""
-    if _REFUSAL in config.stash:
-        raise Refused(config.stash[_REFUSAL])
-    if _STATE not in config.stash:
-        try:
-            config.stash[_STATE] = _resume(config, _open(config))
-        except Refused as refusal:
-            config.stash[_REFUSAL] = str(refusal)
-            raise
-    return config.stash[_STATE]
-
-
-def _open(config: pytest.Config) -> State:
-    """Check the options and start a worker with them, for each target in turn.
-
-    Raises :class:`Refused`.
-    """
-    check_names(config)
-    seconds = option(config, "--case-seconds")
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
-    from conformance.backends.targets import check_targets
-    from conformance.session import Session
-    from conformance.worker import WorkerRefused
-
-    backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
-    state = State({})
-    try:
-        for target in check_targets(backend, option(config, "--gfx") or []):
-            session = Session(
-                backend, specs, target=target, seconds=seconds, turn=_turn(config), settings=_settings(config)
-            )
-            state.sessions[target] = session
-            session.open()
-        check_results(config)
-    except (WorkerRefused, Refused, ValueError) as refusal:
-        state.close()
-        raise Refused(str(refusal)) from None
-    return state
-
-
-def _resume(config: pytest.Config, state: State) -> State:
-    """The state to start from; a target that an earlier run did not come to starts anew.
-
-    Raises :class:`Refused` if there is nothing to resume.
-    """
-    if not option(config, "--resume"):
-        return state
-    from conformance.recorder import find_unfinished
-
-    folder = results_folder(config)
-    for target, session in state.sessions.items():
-        journal = find_unfinished(folder, session.header(config.invocation_params.dir, selection(config)))
-        if journal is not None:
-            state.resumed[target] = journal
-    if not state.resumed:
-        state.close()
-        raise Refused(f"{folder} has no unfinished journal of these subjects, this machine and commit")
-    return state
-
-
-def _turn(config: pytest.Config) -> int | None:
-    """Under pytest-xdist the number of this worker."""
-    worker: dict[str, Any] = getattr(config, "workerinput", {})
-    return int(worker["workerid"].removeprefix("gw")) if worker else None
-
-
-def _settings(config: pytest.Config) -> dict[str, str]:
-    """How kernels are timed in this run."""
-    from conformance.timing import timing_settings
-
-    worker: dict[str, Any] = getattr(config, "workerinput", {})
-    return timing_settings(workers=worker.get("workercount", 1), rivals=bool(option(config, "--rivals")))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Under pytest-xdist the controller runs nothing: what it asked its own worker is all that it needs."""
-    if _STATE in node.config.stash:
-        node.config.stash[_STATE].close()
+    if STATE in node.config.stash:
+        node.config.stash[STATE].close()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """What is judged, where, and which faults of the toolchain were mended or found."""
-    if _STATE not in config.stash:
+    if STATE not in config.stash:
         return []
-    sessions = config.stash[_STATE].sessions.values()
+    sessions = config.stash[STATE].sessions.values()
     return [line for session in sessions for line in header_lines(session)]
 
 
@@ -191,7 +93,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if stated is None or "case" not in metafunc.fixturenames:
         return
     try:
-        state = _state(metafunc.config)
+        state = state_of(metafunc.config)
     except Refused:
         # Raised here it would be one module's collection error; pytest_collection_modifyitems ends the run.
         metafunc.parametrize("case", [])
@@ -222,13 +124,13 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     ``pytest --backend=rocm`` and no more means the installed catalogue, unless the folder has its own cases.
     """
     config = session.config
-    if _REFUSAL in config.stash:
-        raise pytest.UsageError(config.stash[_REFUSAL])
+    if REFUSAL in config.stash:
+        raise pytest.UsageError(config.stash[REFUSAL])
     explicit = config.args_source is pytest.Config.ArgsSource.ARGS
     if is_asked_for(config) and not explicit and not any(map(_assignment_of, items)):
         items[:] = _catalogue(session)
-    if _STATE in config.stash:
-        state = config.stash[_STATE]
+    if STATE in config.stash:
+        state = config.stash[STATE]
         order = [(target, subject) for target, each in state.sessions.items() for subject in each.subjects]
         items.sort(key=lambda item: order.index(place) if (place := _place_of(item)) else -1)
         _leave_out_done(config, items, state.resumed)
@@ -280,7 +182,7 @@ def _assignment_of(item: pytest.Item) -> Assignment | None:
 @pytest.fixture
 def conformance(request: pytest.FixtureRequest) -> Callable[[Assignment], Result]:
     """Run a case, let the test have its verdict, and give the result."""
-    sessions = request.config.stash[_STATE].sessions
+    sessions = request.config.stash[STATE].sessions
 
     def run(assignment: Assignment) -> Result:
         __tracebackhide__ = True
@@ -346,70 +248,14 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     }.get(record["verdict"])
 
 
-class _Controller:
-    """Journal and summary: only where results arrive, that is not in a worker of pytest-xdist."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Append the result to the journal, case by case."""
-        record = getattr(report, "conformance", None)
-        if record is not None:
-            from conformance.reports.result import Result
-
-            self._recorder(report.conformance_target).write(Result.from_json(record))
-
-    def _recorder(self, target: str) -> Recorder:
-        from conformance.recorder import Recorder
-
-        state = _state(self.config)
-        if target not in state.recorders:
-            header = state.sessions[target].header(self.config.invocation_params.dir, selection(self.config))
-            resumed = state.resumed.get(target)
-            state.recorders[target] = Recorder(results_folder(self.config), header, resumed)
-        return state.recorders[target]
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """A run that proved nothing is not green."""
-        state = self.config.stash.get(_STATE, None)
-        if state is None or not state.recorders:
-            return
-        recorders = state.recorders.values()
-        ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        # -x and --maxfail stop early, with the exit code of a whole run.
-        for recorder in recorders:
-            recorder.close(complete=ended and not session.shouldfail and not session.shouldstop)
-        if exitstatus == pytest.ExitCode.OK and not all(each.proven for each in recorders):
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-        elif exitstatus == pytest.ExitCode.OK and any(each.faults for each in recorders):
-            # They stand in the part of the journal that was there before.
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """The matrix, and where the journal is."""
-        state = self.config.stash.get(_STATE, None)
-        if state is not None and state.recorders:
-            from conformance.recorder import summary
-
-            terminalreporter.section("conformance")
-            paths = [each.path for each in state.recorders.values()]
-            terminalreporter.write_line(summary(paths, terminalreporter._tw.fullwidth))
-            if not option(self.config, "--no-github"):
-                from conformance.github import announce
-
-                terminalreporter.write(announce(paths))
-
-
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Results arrive here unless this process is a worker of pytest-xdist."""
     if not hasattr(session.config, "workerinput"):
-        session.config.pluginmanager.register(_Controller(session.config), "conformance-controller")
+        session.config.pluginmanager.register(Controller(session.config), "conformance-controller")
         session.config.pluginmanager.register(ProgressReporter(session.config), "conformance-progress")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the worker."""
-    if _STATE in config.stash:
-        config.stash[_STATE].close()
+    if STATE in config.stash:
+        config.stash[STATE].close()

@@ -1,0 +1,118 @@
+"""What the plugin keeps during one run of pytest, and how a run is opened and resumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import field
+from typing import TYPE_CHECKING
+from typing import Any
+
+import pytest
+
+from conformance.options import Refused
+from conformance.options import check_names
+from conformance.options import check_results
+from conformance.options import option
+from conformance.options import results_folder
+from conformance.options import selection
+
+
+if TYPE_CHECKING:
+    from conformance.recorder import Recorder
+    from conformance.reports.journal import Journal
+    from conformance.session import Session
+
+STATE = pytest.StashKey["State"]()
+REFUSAL = pytest.StashKey[str]()
+
+
+@dataclass
+class State:
+    """What the plugin keeps during one run of pytest."""
+
+    #: By what rocm-emulated compiles for; on another backend there is one, under "".
+    sessions: dict[str, Session]
+    #: The journals that this run goes on with, by target as well.
+    resumed: dict[str, Journal] = field(default_factory=dict)
+    recorders: dict[str, Recorder] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """End the workers."""
+        for session in self.sessions.values():
+            session.close()
+
+
+def state_of(config: pytest.Config) -> State:
+    """The run's state, opened when it is first needed; a refusal stands for the whole run."""
+    if REFUSAL in config.stash:
+        raise Refused(config.stash[REFUSAL])
+    if STATE not in config.stash:
+        try:
+            config.stash[STATE] = _resume(config, _open(config))
+        except Refused as refusal:
+            config.stash[REFUSAL] = str(refusal)
+            raise
+    return config.stash[STATE]
+
+
+def _open(config: pytest.Config) -> State:
+    """Check the options and start a worker with them, for each target in turn.
+
+    Raises :class:`Refused`.
+    """
+    check_names(config)
+    seconds = option(config, "--case-seconds")
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
+    from conformance.backends.targets import check_targets
+    from conformance.session import Session
+    from conformance.worker import WorkerRefused
+
+    backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
+    state = State({})
+    try:
+        for target in check_targets(backend, option(config, "--gfx") or []):
+            session = Session(
+                backend, specs, target=target, seconds=seconds, turn=_turn(config), settings=_settings(config)
+            )
+            state.sessions[target] = session
+            session.open()
+        check_results(config)
+    except (WorkerRefused, Refused, ValueError) as refusal:
+        state.close()
+        raise Refused(str(refusal)) from None
+    return state
+
+
+def _resume(config: pytest.Config, state: State) -> State:
+    """The state to start from; a target that an earlier run did not come to starts anew.
+
+    Raises :class:`Refused` if there is nothing to resume.
+    """
+    if not option(config, "--resume"):
+        return state
+    from conformance.recorder import find_unfinished
+
+    folder = results_folder(config)
+    for target, session in state.sessions.items():
+        journal = find_unfinished(folder, session.header(config.invocation_params.dir, selection(config)))
+        if journal is not None:
+            state.resumed[target] = journal
+    if not state.resumed:
+        state.close()
+        raise Refused(f"{folder} has no unfinished journal of these subjects, this machine and commit")
+    return state
+
+
+def _turn(config: pytest.Config) -> int | None:
+    """Under pytest-xdist the number of this worker."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    return int(worker["workerid"].removeprefix("gw")) if worker else None
+
+
+def _settings(config: pytest.Config) -> dict[str, str]:
+    """How kernels are timed in this run."""
+    from conformance.timing import timing_settings
+
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    return timing_settings(workers=worker.get("workercount", 1), rivals=bool(option(config, "--rivals")))
