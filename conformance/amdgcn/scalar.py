@@ -20,8 +20,6 @@ from conformance.amdgcn.operation import Table
 from conformance.amdgcn.registers import Array
 from conformance.amdgcn.vector_convert import CONVERT
 from conformance.amdgcn.vector_float import FLOAT
-from conformance.amdgcn.vector_integer import field_i32
-from conformance.amdgcn.vector_integer import field_u32
 from conformance.amdgcn.vector_integer import high_product_i32
 from conformance.amdgcn.vector_integer import high_product_u32
 from conformance.amdgcn.vector_integer import left
@@ -94,8 +92,20 @@ def _chosen(choose: Function) -> Function:
     return lambda a, b: (np.where(choose(a, b), a, b), choose(a, b))
 
 
-def _field(function: Function) -> Function:
-    return lambda x, control: function(x, control, control >> U32(16))
+def _field(x: Array, control: Array) -> Array:
+    """The field at ``control[4:0]`` of ``control[22:16]`` bits, up to all 32, as uint64."""
+    width = np.minimum((control >> U32(16)) & U32(0x7F), U32(32)).astype(U64)
+    return right(x, control).astype(U64) & ((U64(1) << width) - U64(1))
+
+
+def _unsigned_field(x: Array, control: Array) -> Array:
+    return _field(x, control).astype(U32)
+
+
+def _signed_field(x: Array, control: Array) -> Array:
+    width = np.minimum((control >> U32(16)) & U32(0x7F), U32(32)).astype(U64)
+    sign = (U64(1) << width) >> U64(1)
+    return ((_field(x, control) ^ sign) - sign).astype(U32).view(I32)
 
 
 def _mask_field(width: Array, offset: Array) -> Array:
@@ -194,8 +204,8 @@ _OTHER = {
     "s_min_u32": _set("u32 = u32 u32", _chosen(np.less)),
     "s_max_u32": _set("u32 = u32 u32", _chosen(np.greater_equal)),
     "s_abs_i32": _set("i32 = i32", nonzero(np.abs)),
-    "s_bfe_u32": _set("u32 = u32 u32", nonzero(_field(field_u32))),
-    "s_bfe_i32": _set("i32 = u32 u32", nonzero(_field(field_i32))),
+    "s_bfe_u32": _set("u32 = u32 u32", nonzero(_unsigned_field)),
+    "s_bfe_i32": _set("i32 = u32 u32", nonzero(_signed_field)),
     "s_brev_b32": _get("u32 = u32", reversed_bits),
     "s_sext_i32_i16": _get("i32 = u32", lambda x: x.astype(np.int16).astype(I32)),
     "s_sext_i32_i8": _get("i32 = u32", lambda x: x.astype(np.int8).astype(I32)),

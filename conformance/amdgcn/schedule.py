@@ -37,7 +37,7 @@ BATCH_LANES = 1 << 14
 #: Control instructions that one group may take in a row while others wait, as in a spin lock.
 PATIENCE = 64
 #: Instructions of a batch after which a launch counts as hanging.
-LIMIT = 20_000_000
+LIMIT = 5_000_000
 
 _RUNNING, _WAITING, _ENDED = 0, 1, 2
 
@@ -139,8 +139,6 @@ class Batch:
             if stays is None or not alone:
                 return
             counter = stays
-            if self.instructions > LIMIT:
-                raise EmulatorError(f"the kernel still runs after {LIMIT} instructions")
 
     def _straight(self, group: Group, begin: int) -> None:
         """Run the instructions from `begin` to the next control instruction."""
@@ -154,6 +152,8 @@ class Batch:
             raise
         self.instructions += end - begin + 1
         self.lane_instructions += (end - begin) * group.count * group.lanes
+        if self.instructions > LIMIT:
+            raise EmulatorError(f"the kernel still runs after {LIMIT} instructions")
 
     def _control(self, group: Group, index: int) -> int | None:
         """Carry out a control instruction; where all waves go on, ``None`` if they part or stop."""

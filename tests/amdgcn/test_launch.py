@@ -234,7 +234,7 @@ def test_a_lock_with_a_barrier_in_its_loop() -> None:
 
 
 def test_a_kernel_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first wave turns for ever."""
+    """The first wave turns for ever; then both do, apart from each other."""
     body = """
     v_readfirstlane_b32 s7, v0
     s_cmp_eq_u32 s7, 0
@@ -245,6 +245,9 @@ def test_a_kernel_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "LIMIT", 1000)
     with pytest.raises(EmulatorError, match="still runs after 1000"):
         run(body, np.zeros(128, np.uint32), waves=2)
+    apart = body.replace("s_barrier", ".LBB0_2:\n    s_branch .LBB0_2")
+    with pytest.raises(EmulatorError, match="still runs after 1000"):
+        run(apart, np.zeros(128, np.uint32), waves=2)
 
 
 def test_waves_that_have_ended_do_not_keep_a_barrier_closed() -> None:
