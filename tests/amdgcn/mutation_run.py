@@ -350,7 +350,9 @@ def main() -> None:
     """Run the mutants and print what became of them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--gfx", action="append", default=None)
-    parser.add_argument("--limit", type=int, default=None, help="mutants of each kernel")
+    parser.add_argument(
+        "--limit", type=int, default=None, help="mutants of each kernel; 0 only runs the kernels themselves"
+    )
     options = parser.parse_args()
     schedule.LIMIT = 100_000
     counts: Counter[tuple[str, bool]] = Counter()
@@ -371,7 +373,9 @@ def main() -> None:
     for kind in sorted({kind for kind, _ in counts}):
         print(f"| {kind} | {counts[kind, True]} | {counts[kind, True] + counts[kind, False]} |")
     noticed = sum(count for (_, hit), count in counts.items() if hit)
-    print(f"| all | {noticed} | {sum(counts.values())} ({100 * noticed / sum(counts.values()):.1f} %) |")
+    print(
+        f"| all | {noticed} | {sum(counts.values())} ({100 * noticed / max(sum(counts.values()), 1):.1f} %) |"
+    )
 
 
 if __name__ == "__main__":
