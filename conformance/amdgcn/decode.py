@@ -24,6 +24,7 @@ from conformance.amdgcn.parse import Instruction
 from conformance.amdgcn.program import Program
 from conformance.amdgcn.registers import Group
 from conformance.amdgcn.scalar_decode import BRANCHES
+from conformance.amdgcn.scalar_decode import decode_pseudo_scalar
 from conformance.amdgcn.scalar_decode import decode_scalar
 from conformance.amdgcn.scratch import PRIVATE_SEGMENT
 from conformance.amdgcn.scratch import decode_scratch
@@ -38,9 +39,19 @@ CONTROL = frozenset({"s_branch", "s_barrier", "s_barrier_wait", "s_endpgm", *BRA
 
 def decode(instruction: Instruction, program: Program) -> Action:
     """The action of one instruction. Raises :class:`UnsupportedInstruction`."""
+    try:
+        return _by_family(instruction, program)
+    except (ValueError, IndexError) as error:
+        # The operands are more or fewer than those of the forms that are known.
+        raise instruction.unsupported("its operands") from error
+
+
+def _by_family(instruction: Instruction, program: Program) -> Action:
     family = instruction.mnemonic.partition("_")[0]
     if instruction.mnemonic in LANES:
         return LANES[instruction.mnemonic](instruction, program)
+    if instruction.mnemonic.startswith("v_s_"):
+        return decode_pseudo_scalar(instruction, program)
     if family == "v":
         is_packed = instruction.mnemonic.startswith("v_pk_") or instruction.mnemonic in MIXED
         return (decode_packed if is_packed else decode_vector)(instruction, program)
@@ -79,6 +90,8 @@ def _flat(instruction: Instruction) -> Action:
 def _buffer(instruction: Instruction, program: Program) -> Action:
     _, kind, name = instruction.mnemonic.split("_", 2)
     data, *where = instruction.operands
+    if instruction.flag("lds"):
+        raise instruction.unsupported("lds")
     if kind == "atomic":
         address = buffer_address(instruction, where, atomic_bytes(instruction, name))
         return decode_atomic(instruction, name, address, data, data)

@@ -7,17 +7,29 @@ the overflow of a signed one, whether the result is not 0 after logic, shifts an
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from conformance.amdgcn.bits import leading_signs
+from conformance.amdgcn.bits import leading_zeros
+from conformance.amdgcn.bits import lowest
+from conformance.amdgcn.bits import ones
 from conformance.amdgcn.compare import FLOAT_COMPARISONS
 from conformance.amdgcn.compare import INTEGER_COMPARISONS
 from conformance.amdgcn.operation import Table
-from conformance.amdgcn.registers import Array
+from conformance.amdgcn.scalar_functions import Function
+from conformance.amdgcn.scalar_functions import carried_sum
+from conformance.amdgcn.scalar_functions import chosen
+from conformance.amdgcn.scalar_functions import mask_field
+from conformance.amdgcn.scalar_functions import nonzero
+from conformance.amdgcn.scalar_functions import select
+from conformance.amdgcn.scalar_functions import shifted_sum
+from conformance.amdgcn.scalar_functions import signed_field
+from conformance.amdgcn.scalar_functions import signed_sum
+from conformance.amdgcn.scalar_functions import unsigned_field
+from conformance.amdgcn.scalar_functions import unsigned_sum
 from conformance.amdgcn.vector_convert import CONVERT
 from conformance.amdgcn.vector_float import FLOAT
 from conformance.amdgcn.vector_integer import high_product_i32
@@ -25,10 +37,6 @@ from conformance.amdgcn.vector_integer import high_product_u32
 from conformance.amdgcn.vector_integer import left
 from conformance.amdgcn.vector_integer import reversed_bits
 from conformance.amdgcn.vector_integer import right
-
-
-U32, I32, U64, I64 = np.uint32, np.int32, np.uint64, np.int64
-Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -42,83 +50,6 @@ class ScalarOperation:
     function: Function
     sets_condition: bool = False
     reads_condition: bool = False
-
-
-def nonzero(function: Function) -> Function:
-    """`function`, with SCC telling whether its result is not 0."""
-
-    def apply(*sources: Array) -> tuple[Array, Array]:
-        result = function(*sources)
-        return result, result != 0
-
-    return apply
-
-
-def _sum(sign: int) -> Function:
-    """A signed sum or difference, and whether it overflowed."""
-
-    def apply(a: Array, b: Array) -> tuple[Array, Array]:
-        exact = a.astype(I64) + sign * b.astype(I64)
-        result = exact.astype(I32)
-        return result, exact != result
-
-    return apply
-
-
-def _unsigned_sum(sign: int) -> Function:
-    """An unsigned sum or difference and its carry."""
-    return lambda a, b: _carried(a.astype(I64) + sign * b.astype(I64))
-
-
-def _carried_sum(sign: int) -> Function:
-    """With SCC as carry in."""
-    return lambda a, b, carry: _carried(a.astype(I64) + sign * (b.astype(I64) + carry.astype(I64)))
-
-
-def _carried(exact: Array) -> tuple[Array, Array]:
-    return (exact & I64(0xFFFFFFFF)).astype(U32), (exact < 0) | (exact > I64(0xFFFFFFFF))
-
-
-def _shifted_sum(by: int) -> Function:
-    def apply(a: Array, b: Array) -> tuple[Array, Array]:
-        exact = (a.astype(U64) << U64(by)) + b.astype(U64)
-        return exact.astype(U32), exact > U64(0xFFFFFFFF)
-
-    return apply
-
-
-def _chosen(choose: Function) -> Function:
-    """The smaller or larger, with SCC telling whether it is the first operand."""
-    return lambda a, b: (np.where(choose(a, b), a, b), choose(a, b))
-
-
-def _field(x: Array, control: Array) -> Array:
-    """The field at ``control[4:0]`` of ``control[22:16]`` bits, up to all 32, as uint64."""
-    width = np.minimum((control >> U32(16)) & U32(0x7F), U32(32)).astype(U64)
-    return right(x, control).astype(U64) & ((U64(1) << width) - U64(1))
-
-
-def _unsigned_field(x: Array, control: Array) -> Array:
-    return _field(x, control).astype(U32)
-
-
-def _signed_field(x: Array, control: Array) -> Array:
-    width = np.minimum((control >> U32(16)) & U32(0x7F), U32(32)).astype(U64)
-    sign = (U64(1) << width) >> U64(1)
-    return ((_field(x, control) ^ sign) - sign).astype(U32).view(I32)
-
-
-def _mask_field(width: Array, offset: Array) -> Array:
-    """S_BFM: ones in a field."""
-    return left(left(np.ones_like(width), width) - width.dtype.type(1), offset)
-
-
-def _select(a: Array, b: Array, condition: Array) -> Array:
-    return np.where(condition != 0, a, b)
-
-
-def _conditional_move(new: Array, old: Array, condition: Array) -> Array:
-    return np.where(condition != 0, new, old)
 
 
 def _set(signature: str, function: Function) -> ScalarOperation:
@@ -163,24 +94,22 @@ def _wide(bits: int) -> dict[str, ScalarOperation]:
         f"s_lshl_b{bits}": _set(f"{u} = {u} u32", nonzero(left)),
         f"s_lshr_b{bits}": _set(f"{u} = {u} u32", nonzero(right)),
         f"s_ashr_i{bits}": _set(f"{i} = {i} u32", nonzero(right)),
-        f"s_cselect_b{bits}": _get(f"{u} = {u} {u}", _select, reads_condition=True),
-        f"s_bfm_b{bits}": _get(f"{u} = u32 u32", _mask_field) if bits == 32 else _get(
-            "u64 = u32 u32", lambda width, offset: _mask_field(width.astype(U64), offset.astype(U64))
-        ),
+        f"s_cselect_b{bits}": _get(f"{u} = {u} {u}", select, reads_condition=True),
+        f"s_bfm_b{bits}": _get(f"{u} = u32 u32", lambda width, offset: mask_field(width, offset, bits)),
     }  # fmt: skip
 
 
 _SUMS = {
-    "s_add_i32": _set("i32 = i32 i32", _sum(1)),
-    "s_sub_i32": _set("i32 = i32 i32", _sum(-1)),
-    "s_add_co_i32": _set("i32 = i32 i32", _sum(1)),
-    "s_sub_co_i32": _set("i32 = i32 i32", _sum(-1)),
-    "s_add_u32": _set("u32 = u32 u32", _unsigned_sum(1)),
-    "s_sub_u32": _set("u32 = u32 u32", _unsigned_sum(-1)),
-    "s_add_co_u32": _set("u32 = u32 u32", _unsigned_sum(1)),
-    "s_sub_co_u32": _set("u32 = u32 u32", _unsigned_sum(-1)),
+    "s_add_i32": _set("i32 = i32 i32", signed_sum(1)),
+    "s_sub_i32": _set("i32 = i32 i32", signed_sum(-1)),
+    "s_add_co_i32": _set("i32 = i32 i32", signed_sum(1)),
+    "s_sub_co_i32": _set("i32 = i32 i32", signed_sum(-1)),
+    "s_add_u32": _set("u32 = u32 u32", unsigned_sum(1)),
+    "s_sub_u32": _set("u32 = u32 u32", unsigned_sum(-1)),
+    "s_add_co_u32": _set("u32 = u32 u32", unsigned_sum(1)),
+    "s_sub_co_u32": _set("u32 = u32 u32", unsigned_sum(-1)),
     **{
-        name: ScalarOperation("u32", ("u32", "u32"), _carried_sum(sign), True, True)
+        name: ScalarOperation("u32", ("u32", "u32"), carried_sum(sign), True, True)
         for name, sign in (
             ("s_addc_u32", 1),
             ("s_subb_u32", -1),
@@ -188,7 +117,7 @@ _SUMS = {
             ("s_sub_co_ci_u32", -1),
         )
     },
-    **{f"s_lshl{by}_add_u32": _set("u32 = u32 u32", _shifted_sum(by)) for by in (1, 2, 3, 4)},
+    **{f"s_lshl{by}_add_u32": _set("u32 = u32 u32", shifted_sum(by)) for by in (1, 2, 3, 4)},
     "s_add_nc_u64": _get("u64 = u64 u64", np.add),
     "s_sub_nc_u64": _get("u64 = u64 u64", np.subtract),
     "s_add_u64": _get("u64 = u64 u64", np.add),
@@ -199,30 +128,44 @@ _SUMS = {
     "s_mul_hi_i32": _get("i32 = i32 i32", high_product_i32),
 }
 _OTHER = {
-    "s_min_i32": _set("i32 = i32 i32", _chosen(np.less)),
-    "s_max_i32": _set("i32 = i32 i32", _chosen(np.greater_equal)),
-    "s_min_u32": _set("u32 = u32 u32", _chosen(np.less)),
-    "s_max_u32": _set("u32 = u32 u32", _chosen(np.greater_equal)),
+    "s_min_i32": _set("i32 = i32 i32", chosen(np.less)),
+    "s_max_i32": _set("i32 = i32 i32", chosen(np.greater_equal)),
+    "s_min_u32": _set("u32 = u32 u32", chosen(np.less)),
+    "s_max_u32": _set("u32 = u32 u32", chosen(np.greater_equal)),
     "s_abs_i32": _set("i32 = i32", nonzero(np.abs)),
-    "s_bfe_u32": _set("u32 = u32 u32", nonzero(_unsigned_field)),
-    "s_bfe_i32": _set("i32 = u32 u32", nonzero(_signed_field)),
+    "s_bfe_u32": _set("u32 = u32 u32", nonzero(unsigned_field)),
+    "s_bfe_i32": _set("i32 = u32 u32", nonzero(signed_field)),
     "s_brev_b32": _get("u32 = u32", reversed_bits),
-    "s_sext_i32_i16": _get("i32 = u32", lambda x: x.astype(np.int16).astype(I32)),
-    "s_sext_i32_i8": _get("i32 = u32", lambda x: x.astype(np.int8).astype(I32)),
-    "s_pack_ll_b32_b16": _get("u32 = u32 u32", lambda a, b: (a & U32(0xFFFF)) | (b << U32(16))),
-    "s_pack_lh_b32_b16": _get("u32 = u32 u32", lambda a, b: (a & U32(0xFFFF)) | (b & U32(0xFFFF0000))),
-    "s_pack_hh_b32_b16": _get("u32 = u32 u32", lambda a, b: (a >> U32(16)) | (b & U32(0xFFFF0000))),
-    "s_bitcmp0_b32": _get(" = u32 u32", lambda x, bit: (right(x, bit) & U32(1)) == 0),
-    "s_bitcmp1_b32": _get(" = u32 u32", lambda x, bit: (right(x, bit) & U32(1)) == 1),
-    "s_cmov_b32": _get("u32 = u32 +", _conditional_move, reads_condition=True),
-    "s_cmov_b64": _get("u64 = u64 +", _conditional_move, reads_condition=True),
+    "s_sext_i32_i16": _get("i32 = u32", lambda x: x.astype(np.int16).astype(np.int32)),
+    "s_sext_i32_i8": _get("i32 = u32", lambda x: x.astype(np.int8).astype(np.int32)),
+    "s_pack_ll_b32_b16": _get("u32 = u32 u32", lambda a, b: (a & np.uint32(0xFFFF)) | (b << np.uint32(16))),
+    "s_pack_lh_b32_b16": _get(
+        "u32 = u32 u32", lambda a, b: (a & np.uint32(0xFFFF)) | (b & np.uint32(0xFFFF0000))
+    ),
+    "s_pack_hh_b32_b16": _get(
+        "u32 = u32 u32", lambda a, b: (a >> np.uint32(16)) | (b & np.uint32(0xFFFF0000))
+    ),
+    "s_bitcmp0_b32": _get(" = u32 u32", lambda x, bit: (right(x, bit) & np.uint32(1)) == 0),
+    "s_bitcmp1_b32": _get(" = u32 u32", lambda x, bit: (right(x, bit) & np.uint32(1)) == 1),
+    "s_cmov_b32": _get("u32 = u32 +", select, reads_condition=True),
+    "s_cmov_b64": _get("u64 = u64 +", select, reads_condition=True),
+}
+_BITS = {
+    "s_bcnt1_i32_b32": _set("i32 = u32", nonzero(ones)),
+    "s_bcnt1_i32_b64": _set("i32 = u64", nonzero(ones)),
+    **dict.fromkeys(("s_ff1_i32_b32", "s_ctz_i32_b32"), _get("i32 = u32", lowest)),
+    **dict.fromkeys(("s_ff1_i32_b64", "s_ctz_i32_b64"), _get("i32 = u64", lowest)),
+    **dict.fromkeys(("s_flbit_i32_b32", "s_clz_i32_u32"), _get("i32 = u32", leading_zeros)),
+    **dict.fromkeys(("s_flbit_i32_b64", "s_clz_i32_u64"), _get("i32 = u64", leading_zeros)),
+    **dict.fromkeys(("s_flbit_i32", "s_cls_i32"), _get("i32 = i32", leading_signs)),
+    **dict.fromkeys(("s_flbit_i32_i64", "s_cls_i32_i64"), _get("i32 = i64", leading_signs)),
 }
 #: The constant is a signed 16-bit number; all but the move read the destination.
 _WITH_CONSTANT = {
     "s_movk_i32": _get("i32 = i32", np.positive),
-    "s_cmovk_i32": _get("i32 = i32 +", _conditional_move, reads_condition=True),
-    "s_addk_i32": _set("i32 = i32 +", _sum(1)),
-    "s_addk_co_i32": _set("i32 = i32 +", _sum(1)),
+    "s_cmovk_i32": _get("i32 = i32 +", select, reads_condition=True),
+    "s_addk_i32": _set("i32 = i32 +", signed_sum(1)),
+    "s_addk_co_i32": _set("i32 = i32 +", signed_sum(1)),
     "s_mulk_i32": _get("i32 = i32 +", np.multiply),
 }
 
@@ -236,6 +179,15 @@ def _compare(kind: str, names: Mapping[str, str]) -> dict[str, ScalarOperation]:
 
 
 _INTEGER_NAMES = {name: name for name in ("eq", "gt", "ge", "lt", "le")} | {"lg": "ne"}
+
+
+def _compare_with_constant(kind: str) -> dict[str, ScalarOperation]:
+    """S_CMPK: the second source is a constant of 16 bits, signed or not as the comparison."""
+    return {
+        name.replace("s_cmp_", "s_cmpk_"): entry for name, entry in _compare(kind, _INTEGER_NAMES).items()
+    }
+
+
 _FLOAT_NAMES = {name: name for name in FLOAT_COMPARISONS if name not in ("f", "t")}
 
 
@@ -265,7 +217,10 @@ SCALAR: Mapping[str, ScalarOperation] = {
     **_wide(64),
     **_SUMS,
     **_OTHER,
+    **_BITS,
     **_WITH_CONSTANT,
+    **_compare_with_constant("i32"),
+    **_compare_with_constant("u32"),
     **_compare("i32", _INTEGER_NAMES),
     **_compare("u32", _INTEGER_NAMES),
     **_compare("u64", {"eq": "eq", "lg": "ne"}),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from conformance.amdgcn.floats import shift_ulps
 from conformance.amdgcn.operands import EXEC
 from conformance.amdgcn.operands import SCC
 from conformance.amdgcn.operands import VCC
@@ -26,9 +27,20 @@ from conformance.amdgcn.sources import plain_reader
 from conformance.amdgcn.sources import reader
 from conformance.amdgcn.sources import scalar_destination
 from conformance.amdgcn.vector import Action
+from conformance.amdgcn.vector_float import FLOAT
 
 
 Condition = Callable[[Group], Array]
+
+
+def decode_pseudo_scalar(instruction: Instruction, program: Program) -> Action:
+    """V_S_RCP_F32 and its like on RDNA4: the vector unit's approximations, of a scalar register."""
+    name = f"v_{instruction.mnemonic.removeprefix('v_s_')}"
+    if name not in FLOAT or not FLOAT[name].approximate:
+        raise instruction.unsupported()
+    target, source = instruction.operands
+    function, read, write = FLOAT[name].function, reader(source, "f32"), _writer(target, "f32")
+    return lambda group: write(group, shift_ulps(function(read(group)), group.machine.ulp_shift))
 
 
 def decode_scalar(instruction: Instruction, program: Program) -> Action:
@@ -50,17 +62,18 @@ def _sources(instruction: Instruction, entry: ScalarOperation) -> list[Reader]:
             reads.append(plain_reader(instruction.operands[0], entry.result))
             continue
         operand = operands.pop(0)
-        if instruction.mnemonic in WITH_CONSTANT:
-            operand = _signed_constant(operand)
+        if operand.constant and (instruction.mnemonic in WITH_CONSTANT or "cmpk" in instruction.mnemonic):
+            operand = _short_constant(operand, signed=kind[0] == "i")
         reads.append(reader(operand, kind))
     if entry.reads_condition:
         reads.append(lambda group: group.s32[SCC])
     return reads
 
 
-def _signed_constant(operand: Operand) -> Operand:
+def _short_constant(operand: Operand, *, signed: bool) -> Operand:
+    """A constant's 16 bits, extended."""
     value = int(operand.value) & 0xFFFF
-    return Operand("integer", operand.text, value=(value ^ 0x8000) - 0x8000)
+    return Operand("integer", operand.text, value=(value ^ 0x8000) - 0x8000 if signed else value)
 
 
 def _action(entry: ScalarOperation, reads: list[Reader], instruction: Instruction) -> Action:

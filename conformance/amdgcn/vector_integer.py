@@ -10,6 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from conformance.amdgcn.bits import leading_signs
+from conformance.amdgcn.bits import leading_zeros
+from conformance.amdgcn.bits import lowest
+from conformance.amdgcn.bits import ones
 from conformance.amdgcn.operation import Operation
 from conformance.amdgcn.operation import Table
 from conformance.amdgcn.operation import operation
@@ -116,6 +120,13 @@ def _wide_multiply_add(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
     """V_MAD_U64_U32: the 64-bit sum and its carry."""
     total = a.astype(U64) * b.astype(U64) + c
     return total, total < c
+
+
+def _wide_multiply_add_signed(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """V_MAD_I64_I32: the 64-bit sum, and whether it overflowed."""
+    product = a.astype(I64) * b.astype(I64)
+    total = product + c
+    return total, ((total ^ product) & (total ^ c)) < 0
 
 
 def _add_carry(a: Array, b: Array, carry: Array | None = None) -> tuple[Array, Array]:
@@ -231,7 +242,16 @@ INTEGER: Table = {
     "v_mad_i32_i24": operation(
         "u32 = u32 u32 u32", lambda a, b, c: sign_extended(a, 24) * sign_extended(b, 24) + c
     ),
-    "v_mad_u64_u32": operation("u64 mask = u32 u32 u64", _wide_multiply_add),
+    **dict.fromkeys(
+        ("v_mad_u64_u32", "v_mad_co_u64_u32"), operation("u64 mask = u32 u32 u64", _wide_multiply_add)
+    ),
+    **dict.fromkeys(
+        ("v_mad_i64_i32", "v_mad_co_i64_i32"), operation("i64 mask = i32 i32 i64", _wide_multiply_add_signed)
+    ),
+    "v_bcnt_u32_b32": operation("u32 = u32 u32", lambda x, added: ones(x).view(U32) + added),
+    **dict.fromkeys(("v_ffbl_b32", "v_ctz_i32_b32"), operation("i32 = u32", lowest)),
+    **dict.fromkeys(("v_ffbh_u32", "v_clz_i32_u32"), operation("i32 = u32", leading_zeros)),
+    **dict.fromkeys(("v_ffbh_i32", "v_cls_i32"), operation("i32 = i32", leading_signs)),
     "v_lshl_add_u64": operation("u64 = u64 u32 u64", lambda a, b, c: (a << (b & U32(7)).astype(U64)) + c),
     "v_add_nc_u64": operation("u64 = u64 u64", np.add),
     "v_sub_nc_u64": operation("u64 = u64 u64", np.subtract),

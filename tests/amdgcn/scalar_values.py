@@ -121,6 +121,20 @@ SCALAR_VALUES: dict[str, list[Row]] = {
     "s_pack_hh_b32_b16": [(0x11112222, 0x33334444, 0x33331111)],
     "s_bitcmp0_b32": [(4, 2, 0), (4, 1, 1), (4, 34, 0)],
     "s_bitcmp1_b32": [(4, 2, 1), (4, 1, 0), (4, 34, 1)],
+    "s_bcnt1_i32_b32": [(0xF0F, 8, 1), (0, 0, 0)],
+    "s_bcnt1_i32_b64": [(2**64 - 1, 64, 1), (0, 0, 0)],
+    **{key: [(12, 2), (2**31, 31), (0, -1)] for key in ("s_ff1_i32_b32", "s_ctz_i32_b32")},
+    **{key: [(2**40, 40), (2**63, 63), (0, -1)] for key in ("s_ff1_i32_b64", "s_ctz_i32_b64")},
+    **{key: [(1, 31), (2**31, 0), (0, -1)] for key in ("s_flbit_i32_b32", "s_clz_i32_u32")},
+    **{key: [(1, 63), (2**40, 23), (0, -1)] for key in ("s_flbit_i32_b64", "s_clz_i32_u64")},
+    **{key: [(1, 31), (-2, 31), (LOW, 1), (-1, -1)] for key in ("s_flbit_i32", "s_cls_i32")},
+    **{key: [(1, 63), (-2, 63), (0, -1)] for key in ("s_flbit_i32_i64", "s_cls_i32_i64")},
+    # With a constant of 16 bits, signed or not.
+    **{name.replace("s_cmp_", "s_cmpk_"): rows for name, rows in _compare("i32").items()},
+    **{
+        name.replace("s_cmp_", "s_cmpk_"): [(0x8000, 0xFFFF, rows[0][2]), (0xFFFF, 0xFFFF, rows[1][2])]
+        for name, rows in _compare("u32").items()
+    },
     # The constant, then the destination before.
     "s_movk_i32": [(0x7FFF, 0x7FFF), (0x8000, -32768), (-5, -5)],
     "s_cmovk_i32": [(-5, 9, 1, -5), (-5, 9, 0, 9)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
+import numpy as np
 import pytest
 
 from conformance.amdgcn.operands import EXEC
@@ -39,7 +40,7 @@ def execute(name: str, row: tuple[float, ...], target: str) -> Bench:
         if kind == "+":
             kind = entry.result
             bench.set("s20", kind.replace("f", "u"), [encoded(value, kind)])
-        elif name in WITH_CONSTANT:
+        elif name in WITH_CONSTANT or ("cmpk" in name and place == 1):
             operands.append(hex(int(value)))
         else:
             register = 30 + 2 * place
@@ -157,6 +158,18 @@ def test_the_upper_half_of_a_mask_does_not_count_in_waves_of_32() -> None:
     bench.run("s_mov_b32 vcc_lo, 0", "s_mov_b32 vcc_hi, -1")
     group = Group(bench.machine.registers, bench.machine.workgroup, bench.machine)
     assert BRANCHES["s_cbranch_vccz"](group).tolist() == [True]
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_approximations_of_scalars(shift: int) -> None:
+    """RDNA4's V_S_…_F32 give what the vector unit gives, moved by an ulp where asked for."""
+    bench = Bench("gfx1201")
+    bench.machine.ulp_shift = shift
+    bench.set("s1", "f32", [4.0])
+    for name, exact in (("rcp", 0.25), ("rsq", 0.5), ("sqrt", 2.0), ("exp", 16.0), ("log", 2.0)):
+        bench.run(f"v_s_{name}_f32 s2, s1")
+        expected = np.nextafter(np.float32(exact), np.float32(100)) if shift else exact
+        assert bench.get("s2", "f32").tolist() == [expected]
 
 
 def test_each_wave_has_scalars_of_its_own() -> None:
