@@ -16,6 +16,7 @@ from conformance.reports.journal import Journal
 from conformance.reports.json_report import render_json
 from conformance.reports.junit import render_junit
 from conformance.reports.markdown import render_markdown
+from conformance.reports.speed_table import render_speeds
 from conformance.reports.terminal import render_terminal
 
 
@@ -32,6 +33,7 @@ FORMATS: Mapping[str, Renderer] = {
     "terminal": _ordered(render_terminal),
     "markdown": _ordered(render_markdown),
     "cases": _ordered(render_cases),
+    "speeds": _ordered(render_speeds),
     "html": render_html,
     "json": render_json,
     "junit": render_junit,

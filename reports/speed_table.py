@@ -1,0 +1,73 @@
+"""What was timed, in tables: a row for each shape, a column for each quantity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+from conformance.reports.journal import Journal
+from conformance.reports.matrix import build_matrix
+from conformance.reports.result import Measurement
+from conformance.reports.result import Result
+
+
+#: Clauses whose measurements are speeds.
+_FAMILY = "SPEED-"
+_LEGEND = (
+    "`copy ratio` and `stream ratio`: bytes that must move over the time, relative to a plain copy and to a "
+    "kernel that reads and writes as many tensors and does nothing else, in the same run. "
+    "`ratio to NAME`: how many times as long NAME takes."
+)
+
+
+def render_speeds(journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
+    """The tables as GitHub Markdown, one for each subject, operation, direction and kind of measurement.
+
+    `order` is the order of clause ids.
+    """
+    matrix = build_matrix(journals, order)
+    tables = [
+        table for column in matrix.columns for table in _tables(column.label, _timed(matrix.column(column)))
+    ]
+    return "\n\n".join(["# Speed", *([_LEGEND, *tables] if tables else ["Nothing was timed."])]) + "\n"
+
+
+def _timed(results: Iterable[Result]) -> list[Result]:
+    return [each for each in results if each.clause.startswith(_FAMILY) and _speeds(each)]
+
+
+def _speeds(result: Result) -> list[Measurement]:
+    """Measurements that are no errors: they have no bound."""
+    return [each for each in result.measurements if each.fraction is None]
+
+
+def _tables(where: str, results: Sequence[Result]) -> Iterator[str]:
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        kind = _speeds(result)[0].quantity
+        groups.setdefault((result.operation, result.direction, kind), []).append(result)
+    for (operation, direction, _kind), group in groups.items():
+        yield f"## {operation}, {direction}: {where}\n\n{_table(group)}"
+
+
+def _table(group: Sequence[Result]) -> str:
+    quantities = list(dict.fromkeys(each.quantity for result in group for each in _speeds(result)))
+    rows = []
+    for result in sorted(group, key=_place):
+        found = {each.quantity: f"{each.got:.4g}" for each in _speeds(result)}
+        notes = result.message
+        rows.append((result.dtype, _shape(result), *(found.get(name, "") for name in quantities), notes))
+    return tabulate(rows, ("dtype", "shape", *quantities, ""), tablefmt="github", disable_numparse=True)
+
+
+def _shape(result: Result) -> str:
+    """``32768x4096``."""
+    return result.case.split("/")[4]
+
+
+def _place(result: Result) -> tuple[str, tuple[int, ...]]:
+    """By dtype, then by width, then by rows."""
+    return result.dtype, tuple(map(int, reversed(_shape(result).split("x"))))

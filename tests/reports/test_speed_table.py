@@ -1,0 +1,57 @@
+"""What was timed, in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from conformance.reports.journal import Journal
+from conformance.reports.result import Measurement
+from conformance.reports.result import Result
+from conformance.reports.speed_table import render_speeds
+
+
+def timed(make_result: Callable[..., Result], shape: str, **quantities: float) -> Result:
+    """A SPEED-1 result with these measurements, and one of an error that is no speed."""
+    speeds = [
+        Measurement(quantity=name, fraction=None, ulp=None, index=(), got=got, want=1.0)
+        for name, got in quantities.items()
+    ]
+    error = Measurement(quantity="y", fraction=0.5, ulp=0.5, index=(0,), got=1.0, want=1.0)
+    case = f"SPEED-1/rms_norm/forward/bfloat16/{shape}"
+    return make_result("SPEED-1", case=case, measurements=(error, *speeds))
+
+
+def test_a_row_for_each_shape_by_width(
+    make_journal: Callable[..., Journal], make_result: Callable[..., Result]
+) -> None:
+    """Narrow rows first; a quantity that a case lacks is blank; errors are not listed."""
+    results = [
+        timed(make_result, "8192x16384", **{"copy ratio": 0.98, "ratio to torch": 1.684}),
+        timed(make_result, "131072x1024", **{"copy ratio": 0.9954}),
+    ]
+    text = render_speeds([make_journal(results)])
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in text.splitlines()
+        if line.startswith("| float16")
+    ]
+    assert [row[1:4] for row in rows] == [["131072x1024", "0.9954", ""], ["8192x16384", "0.98", "1.684"]]
+    assert "| y" not in text
+
+
+def test_kinds_of_measurement_have_tables_of_their_own(
+    make_journal: Callable[..., Journal], make_result: Callable[..., Result]
+) -> None:
+    """Bandwidth and the time of a call have no column in common."""
+    results = [
+        timed(make_result, "131072x1024", **{"copy ratio": 0.99}),
+        timed(make_result, "1x4096", **{"µs a call": 24.0}),
+    ]
+    assert render_speeds([make_journal(results)]).count("\n## ") == 2
+
+
+def test_nothing_timed_is_said(
+    make_journal: Callable[..., Journal], make_result: Callable[..., Result]
+) -> None:
+    """A journal of errors alone has no speeds."""
+    assert "Nothing was timed." in render_speeds([make_journal([make_result("ACC-1")])])
