@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from conformance.reports.result import EVIDENCE
 from conformance.reports.result import SCHEMA_VERSION
 from conformance.reports.result import VERDICTS
+from conformance.reports.result import CompiledKernel
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
 from conformance.reports.result import Run
@@ -49,6 +50,7 @@ def test_schema_is_valid() -> None:
         ("subject", SubjectRecord),
         ("measurement", Measurement),
         ("smallest", SmallestCall),
+        ("kernel", CompiledKernel),
     ],
 )
 def test_schema_describes_every_field(name: str, record: type[Run | Result]) -> None:
