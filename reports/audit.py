@@ -66,7 +66,7 @@ def _audit(journal: Journal, asked: Asked, commit: str) -> Iterator[str]:
     if not journal.complete:
         yield f"{name} is not whole: {journal.problem}"
     if not journal.sealed:
-        yield f"{name} has no chain: it was written by a version before 0.2, or not by conformance"
+        yield f"{name} has no chain: it was written by an older version, or not by conformance"
     if asked.evidence.get(run.backend) != run.evidence:
         yield f"{name} claims the evidence {run.evidence}, which backend {run.backend} cannot give"
     if commit and (run.dirty or not _same_commit(run.commit, commit)):

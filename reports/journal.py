@@ -44,7 +44,7 @@ class Journal:
     complete: bool
     #: Why it is not complete, without the file's name; empty where it is.
     problem: str = ""
-    #: Whether its lines are chained; those of versions before 0.2 are not.
+    #: Whether its lines are chained; the oldest are not.
     sealed: bool = True
     #: Results that a later line replaced.
     replaced: tuple[Result, ...] = ()

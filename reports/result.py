@@ -241,7 +241,7 @@ class Run:
     corrections: tuple[str, ...] = ()
     #: Canaries that failed: name to what went wrong.
     canaries: Mapping[str, str] = field(default_factory=dict)
-    #: Digest of the ids of the suite's whole catalogue; empty in journals before 0.2.
+    #: Digest of the ids of the suite's whole catalogue; empty in the oldest journals.
     catalogue: str = ""
     #: How cases were chosen, ``-m quick``; empty for the whole catalogue.
     selection: str = ""
