@@ -215,6 +215,7 @@ def test_theirs(request):
     assert not {{"torch", "triton", "numpy"}} & set(sys.modules)
     ours = {{name for name in sys.modules if name.startswith("conformance.")}}
     light = ("plugin", "options", "subject", "operation", "progress", "library")
+    light += ("benchmarking", "controller", "run_state")
     assert ours <= {{f"conformance.{{name}}" for name in light}}
 """
 
