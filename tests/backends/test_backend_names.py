@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import triton  # noqa: F401 - as the interpreter, before a test takes TRITON_INTERPRET away
 
 from conformance.backends import BACKENDS
 from conformance.backends import BackendUnavailable
