@@ -17,7 +17,6 @@ from typing import TypeAlias
 import numpy as np
 
 from conformance.amdgcn.destinations import store
-from conformance.amdgcn.errors import EmulatorError
 from conformance.amdgcn.operands import Operand
 from conformance.amdgcn.parse import Instruction
 from conformance.amdgcn.program import Program
@@ -159,7 +158,7 @@ def buffer_address(instruction: Instruction, operands: Sequence[Operand], size: 
     def address(group: Group) -> tuple[Array, Array | None]:
         second_word = group.s32[index + 1]
         if (second_word & np.uint32(0x3FFF0000)).any():
-            raise EmulatorError("the buffer's descriptor has a stride, which is not emulated")
+            raise instruction.unsupported("the buffer's descriptor has a stride")
         base = group.s64[index // 2] & _ADDRESS_BITS
         offset = read_scalar(group).astype(np.uint64) + constant_offset
         if read_vector is not None:

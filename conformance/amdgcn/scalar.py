@@ -95,6 +95,8 @@ def _wide(bits: int) -> dict[str, ScalarOperation]:
         f"s_lshr_b{bits}": _set(f"{u} = {u} u32", nonzero(right)),
         f"s_ashr_i{bits}": _set(f"{i} = {i} u32", nonzero(right)),
         f"s_cselect_b{bits}": _get(f"{u} = {u} {u}", select, reads_condition=True),
+        f"s_bitset0_b{bits}": _get(f"{u} = u32 +", lambda bit, old: old & ~left(old * 0 + 1, bit)),
+        f"s_bitset1_b{bits}": _get(f"{u} = u32 +", lambda bit, old: old | left(old * 0 + 1, bit)),
         f"s_bfm_b{bits}": _get(f"{u} = u32 u32", lambda width, offset: mask_field(width, offset, bits)),
     }  # fmt: skip
 

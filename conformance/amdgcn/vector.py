@@ -53,8 +53,10 @@ _OUTPUT_SCALES = {("mul", 2): 2.0, ("mul", 4): 4.0, ("div", 2): 0.5}
 def find_operation(instruction: Instruction, program: Program) -> Operation:
     """The table's entry. Raises :class:`UnsupportedInstruction` if there is none."""
     name = instruction.mnemonic
-    if name == "v_bitop3_b32":
-        return operation("u32 = u32 u32 u32", any_function_of_three(instruction.number("bitop3")))
+    if name in ("v_bitop3_b32", "v_bitop3_b16"):
+        kind = f"u{name[-2:]}"
+        function = any_function_of_three(instruction.number("bitop3"))
+        return operation(f"{kind} = {kind} {kind} {kind}", function)
     if name not in VECTOR or (name.startswith("v_cmpx") and program.generation < 10):
         raise instruction.unsupported()
     entry = VECTOR[name]

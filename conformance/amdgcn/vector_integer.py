@@ -95,10 +95,10 @@ def _chosen_byte(pool: Array, choice: Array) -> Array:
 
 
 def any_function_of_three(table: int) -> Callable[[Array, Array, Array], Array]:
-    """V_BITOP3_B32 (CDNA4 ISA): bit 4a + 2b + c of `table` is the result for bits a, b, c."""
+    """V_BITOP3 (CDNA4 ISA): bit 4a + 2b + c of `table` is the result for bits a, b, c."""
 
     def apply(a: Array, b: Array, c: Array) -> Array:
-        result = a & U32(0)
+        result = a & a.dtype.type(0)
         for row in range(8):
             if table >> row & 1:
                 terms = (a if row & 4 else ~a, b if row & 2 else ~b, c if row & 1 else ~c)

@@ -121,6 +121,10 @@ SCALAR_VALUES: dict[str, list[Row]] = {
     "s_pack_hh_b32_b16": [(0x11112222, 0x33334444, 0x33331111)],
     "s_bitcmp0_b32": [(4, 2, 0), (4, 1, 1), (4, 34, 0)],
     "s_bitcmp1_b32": [(4, 2, 1), (4, 1, 0), (4, 34, 1)],
+    # The bit, then the destination before.
+    **{f"s_bitset0_b{bits}": [(3, 0xF, 7), (bits + 1, 0xF, 0xD), (4, 0xF, 0xF)] for bits in (32, 64)},
+    **{f"s_bitset1_b{bits}": [(3, 0, 8), (bits + 1, 0, 2), (0, 1, 1)] for bits in (32, 64)},
+    "s_bitset1_b64": [(63, 1, 2**63 + 1), (65, 0, 2)],
     "s_bcnt1_i32_b32": [(0xF0F, 8, 1), (0, 0, 0)],
     "s_bcnt1_i32_b64": [(2**64 - 1, 64, 1), (0, 0, 0)],
     **{key: [(12, 2), (2**31, 31), (0, -1)] for key in ("s_ff1_i32_b32", "s_ctz_i32_b32")},

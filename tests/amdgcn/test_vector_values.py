@@ -156,11 +156,13 @@ def test_a_class_is_one_of_ten(prefix: str, kind: str) -> None:
 
 
 def test_bitop3_is_any_function_of_three_bits() -> None:
-    """V_BITOP3_B32: the table's bit 4a + 2b + c."""
+    """V_BITOP3: the table's bit 4a + 2b + c, in words of 32 and of 16 bits."""
     bench = Bench("gfx950")
     bench.set("v2", "u32", 0b11110000)
     bench.set("v4", "u32", 0b11001100)
     bench.set("v6", "u32", 0b10101010)
     for table in (0x00, 0x80, 0xCA, 0x96, 0xFF):
         bench.run(f"v_bitop3_b32 v20, v2, v4, v6 bitop3:{table:#x}")
+        assert int(bench.get("v20")[0]) & 0xFF == table
+        bench.run(f"v_bitop3_b16 v20, v2, v4, v6 bitop3:{table:#x}")
         assert int(bench.get("v20")[0]) & 0xFF == table
