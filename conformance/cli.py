@@ -6,6 +6,7 @@ Exit codes: 0, 1 if a case that was run failed, 2 for a usage error, which is on
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -20,8 +21,12 @@ from conformance.worker import WorkerRefused
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command."""
     options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without × is no reason to lose a report.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = options.command(options)
+        print(end="", flush=True)
     except (UsageError, CaseError, JournalError, WorkerRefused) as error:
         sys.stderr.write(f"conformance: {error}\n")
         code = 2
@@ -29,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader of a pipe, `head` for one, had enough.
         sys.stderr.close()
         code = 0
+    except OSError as error:
+        sys.stderr.write(f"conformance: {error.filename or 'the output'}: {error.strerror or error}\n")
+        # What is left in its buffer cannot be written either, and Python would say so once more.
+        sys.stdout = None
+        code = 2
     raise SystemExit(code)
 
 

@@ -59,7 +59,10 @@ def script(case: Case, result: Result, subject: Subject, where: str) -> str:
 
 
 def _imports(needed: list[str]) -> list[str]:
-    return ["import torch", *(line for line in needed if line != "import torch")]
+    """The library comes last: without a GPU its kernels are interpreted, which Triton settles at import."""
+    interpret = 'if not torch.cuda.is_available():\n    os.environ.setdefault("TRITON_INTERPRET", "1")'
+    own = ("import os", "import torch")
+    return ["import os", "", "import torch", "", interpret, "", *(line for line in needed if line not in own)]
 
 
 def _head(case: Case, result: Result, subject: Subject, where: str) -> str:

@@ -21,6 +21,8 @@ _LIMITED: Mapping[str, tuple[tuple[str, ...], str]] = {
     # Inductor compiles for the device that the tensors are on; without a GPU it would not call Triton.
     "compiled": (_GPUS, "torch.compile is tried on a GPU only"),
     "dense-past-31-bits": (_GPUS, "two thousand million elements are tried on a GPU only"),
+    "bandwidth": (_GPUS, "a kernel is timed on a GPU only"),
+    "call-time": (_GPUS, "a kernel is timed on a GPU only"),
 }
 _RACES = (_GPUS, "races show on a GPU only")
 
@@ -37,6 +39,5 @@ def why_not_on(case: Case, backend: str) -> str:
 
 
 def _limit(case: Case) -> tuple[tuple[str, ...], str]:
-    if case.option("needs") == "device":
-        return _RACES
-    return _LIMITED.get(case.procedure, (BACKENDS, ""))
+    otherwise = _RACES if case.option("needs") == "device" else (BACKENDS, "")
+    return _LIMITED.get(case.procedure, otherwise)

@@ -161,7 +161,7 @@ class Session:
 
     def header(self, directory: Path, selection: str = "") -> Run:
         """The journal's first line; `selection` says how cases were chosen."""
-        commit, dirty = git_state(directory)
+        commit, dirty = git_state(directory, [record.spec for record in self.subjects.values()])
         known = {name: self.environment[name] for name in _RECORDED}
         return Run(
             suite_version=suite_version(),
@@ -192,23 +192,35 @@ def _dtypes(case: Case) -> list[str]:
     return [case.dtype, *(dtype for _, dtype in case.dtypes)]
 
 
-def git_state(directory: Path) -> tuple[str, bool]:
+def git_state(directory: Path, specs: Sequence[str] = ()) -> tuple[str, bool]:
     """Commit of a directory and whether it has uncommitted changes.
 
+    A subject among `specs` whose file is in no commit of that directory's is such a change.
     Where there is no checkout, as in a container of a CI job, it is the commit that the CI names, if any.
     """
-    commands = (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
     try:
-        commit, changes = (
-            subprocess.run(
-                ["git", "-C", str(directory), *command],
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=10,
-            ).stdout.strip()
-            for command in commands
-        )
+        commit = _git(directory, "rev-parse", "HEAD")
+        changes = _git(directory, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
         return next(filter(None, map(os.environ.get, _CI_COMMITS)), ""), False
-    return commit, bool(changes)
+    return commit, bool(changes) or not all(_is_tracked(directory, spec) for spec in specs)
+
+
+def _is_tracked(directory: Path, spec: str) -> bool:
+    """Whether a subject's file, if it is given as one, is under version control there."""
+    path = spec.rpartition(":")[0]
+    if not path.endswith(".py"):
+        return True
+    try:
+        _git(directory, "ls-files", "--error-unmatch", "--", path)
+    except subprocess.SubprocessError:
+        return False
+    return True
+
+
+def _git(directory: Path, *command: str) -> str:
+    """What a command of git's prints; raises :class:`OSError` or :class:`subprocess.SubprocessError`."""
+    done = subprocess.run(
+        ["git", "-C", str(directory), *command], capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()

@@ -74,11 +74,18 @@ class Outcome:
     closed: tuple[str, ...]
     #: Since the baseline.
     changes: tuple[Change, ...]
+    #: The first day after which a waiver of the policy's no longer holds.
+    until: date | None = None
 
     @property
     def faults(self) -> int:
         """Results that show a kernel at fault and are not waived."""
         return sum(standing(result) in FAULTS for result in self.matrix.results)
+
+    @property
+    def waived(self) -> int:
+        """Results that show a kernel at fault and are waived."""
+        return sum(standing(result) == "waived" for result in self.matrix.results)
 
     @property
     def code(self) -> int:
@@ -114,6 +121,7 @@ def decide(journals: Sequence[Journal], asked: Asked, policy: Policy) -> Outcome
         unproven=tuple(dict.fromkeys(unproven)),
         closed=(*closed, *policy.broken),
         changes=changes,
+        until=min((waiver.expires for waiver in policy.waivers), default=None),
     )
 
 
@@ -155,6 +163,9 @@ def _headline(outcome: Outcome) -> str:
         return f"CLOSED: no fault in {proven}, but {count(len(outcome.closed), 'other reason')}."
     if is_worse(outcome.changes):
         return f"CLOSED: no fault in {proven}, but worse than the baseline."
+    waived = outcome.waived
+    if waived:
+        return f"OPEN: no fault in {proven}; {count(waived, 'failure')} waived until {outcome.until} at most."
     return f"OPEN: no fault in {proven}."
 
 

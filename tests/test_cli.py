@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -85,6 +86,13 @@ def test_show_runs_a_case(
         (["show", CASE, "--backend", "gpu"], "unknown backend 'gpu'"),
         (["report", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["report", "."], "no journal (*.jsonl) was found"),
+        (["report", ".", "-o", "a.jsonl"], "a report does not replace a journal"),
+        (["show", CASE, "--gfx", "gfx942"], "--gfx goes with --backend rocm-emulated"),
+        (["repro", CASE, "--subject", "s", "-o", "."], "it is there already"),
+        (["diff", "a.jsonl", "b.jsonl", "--limit", "-1"], "--limit is -1"),
+        (["gate", ".", "--verify", "-1"], "--verify is -1"),
+        (["gate", ".", "--commit", ""], "no journal (*.jsonl) was found"),
+        (["selftest", "--jobs", "0"], "--jobs is 0"),
     ],
 )
 def test_a_mistake_is_one_sentence(
@@ -143,6 +151,35 @@ def test_report_says_where_it_cannot_write(capsys: pytest.CaptureFixture[str], j
     """A folder that is not there is a usage error."""
     assert run("report", str(journal), "-o", str(journal.parent / "no" / "file")) == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("end", "said"), [(">/dev/full", "No space left on device"), (">&-", "")])
+def test_output_that_cannot_be_written(journal: Path, end: str, said: str) -> None:
+    """One sentence and exit code 2, never 1, which is the kernel's fault; nothing where it was closed."""
+    command = f'"$0" -m conformance.cli report "$1" {end}'
+    done = subprocess.run(
+        ["bash", "-c", command, sys.executable, str(journal)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == ((2, 1) if said else (0, 0))
+    assert said in done.stderr
+
+
+def test_a_narrow_encoding_costs_no_report(journal: Path) -> None:
+    """A sign that it lacks is escaped."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "conformance.cli", "report", str(journal)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["verify", "diff"])
+def test_a_damaged_journal_is_no_ground_for_an_answer(
+    capsys: pytest.CaptureFixture[str], journal: Path, command: str
+) -> None:
+    """One that was cut is refused, with what is wrong with it."""
+    journal.write_text(journal.read_text()[:-10])
+    assert run(command, str(journal), *([str(journal)] if command == "diff" else [])) == 2
+    assert "is not whole" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_enough_is_no_error() -> None:

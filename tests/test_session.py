@@ -85,7 +85,10 @@ def test_the_state_of_a_checkout(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("1")
     for command in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "first"]):
         subprocess.run([*git, *command], check=True)
-    commit, dirty = git_state(tmp_path)
+    commit, dirty = git_state(tmp_path, ["module:subject"])
     assert (len(commit), dirty) == (40, False)
+    (tmp_path / "new.py").touch()
+    for spec in (f"{tmp_path}/new.py:subject", "new.py:subject", "/elsewhere/kernels.py:subject"):
+        assert git_state(tmp_path, [spec]) == (commit, True)
     (tmp_path / "file").write_text("2")
     assert git_state(tmp_path) == (commit, True)

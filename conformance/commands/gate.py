@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from conformance.asked import ask
 from conformance.clause import CLAUSES
 from conformance.commands.usage import UsageError
 from conformance.commands.verify import write_verification
+from conformance.operation import OPERATIONS
 from conformance.reports.coverage import Requirement
 from conformance.reports.gate import Policy
 from conformance.reports.gate import decide
@@ -63,7 +65,9 @@ def add(commands: Subparsers) -> None:
     parser.add_argument(
         "--subject", action="append", default=[], metavar="NAME", help="a subject that must have been judged"
     )
-    parser.add_argument("--commit", default="", help="the commit that the journals must be from")
+    parser.add_argument(
+        "--commit", help="the commit that the journals must be from, as `git rev-parse` prints it"
+    )
     parser.add_argument("--baseline", type=Path, metavar="B", help="journal or folder; nothing may be worse")
     parser.add_argument("--waivers", type=Path, metavar="FILE", help="TOML file of accepted failures")
     parser.add_argument(
@@ -88,6 +92,8 @@ def run(options: argparse.Namespace) -> int:
     strange = [clause for clause in options.without if clause not in CLAUSES]
     if strange:
         raise UsageError(f"there is no clause {strange[0]!r}; `conformance list --clauses` names them")
+    if options.verify < 0:
+        raise UsageError(f"--verify is {options.verify}; it is a number of cases, from 0")
     asked = ask(quick=options.quick, without=options.without)
     # Damaged lines are told with all else that is wrong.
     journals = read_journals(options.results, salvage=True)
@@ -109,6 +115,23 @@ def _verify(journals: Sequence[Journal], sample: Sample) -> Verification:
     return found
 
 
+def _commit(text: str | None) -> str:
+    """The commit to demand; an empty one is a variable that was not set, and no wish for any commit."""
+    if text is not None and not re.fullmatch("[0-9a-f]{7,40}", text):
+        raise ValueError(
+            f"--commit is {text!r}; give 7 to 40 digits of its hash, as `git rev-parse HEAD` prints them"
+        )
+    return text or ""
+
+
+def _speed(text: str) -> SpeedLimit:
+    limit = SpeedLimit.parse(text)
+    if limit.operation not in OPERATIONS:
+        known = ", ".join(OPERATIONS)
+        raise ValueError(f"--min-copy-ratio {text}: there is no such operation; there are {known}")
+    return limit
+
+
 def _policy(options: argparse.Namespace) -> Policy:
     try:
         return Policy(
@@ -116,9 +139,9 @@ def _policy(options: argparse.Namespace) -> Policy:
             requirements=tuple(map(Requirement.parse, options.require)),
             waivers=read_waivers(options.waivers) if options.waivers else (),
             baseline=read_journals([options.baseline]) if options.baseline else None,
-            speeds=tuple(map(SpeedLimit.parse, options.min_copy_ratio)),
+            speeds=tuple(map(_speed, options.min_copy_ratio)),
             subjects=tuple(options.subject),
-            commit=options.commit,
+            commit=_commit(options.commit),
         )
     except (ValueError, WaiverError) as error:
         raise UsageError(str(error)) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +37,7 @@ def add(commands: Subparsers) -> None:
         metavar="FORMAT",
         help="terminal (the default), markdown, cases (a row for each case, to compare machines), html (one "
         "page that needs no network), json (the matrix for a program), junit (for a CI's page of tests), "
-        "github-summary, github-comment, github-annotations (for a workflow), badge (SVG)",
+        "github-summary, github-comment, github-annotations (for a workflow), badge (SVG), speeds (tables)",
     )
     parser.add_argument(
         "--clause",
@@ -58,12 +57,16 @@ def add(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Render journals."""
+    if options.output is not None and options.output.suffix == ".jsonl":
+        raise UsageError(
+            f"cannot write {options.output}: a report does not replace a journal; take another ending"
+        )
     journals = [_choose(each, options.clause) for each in read_journals(options.results)]
     changes = _compare(options, journals) if options.baseline else []
     # A subject's text may hold what no encoding has, a lone surrogate.
     text = render(options.format, journals, STATEMENTS, changes).encode("utf-8", "backslashreplace")
     if options.output is None:
-        sys.stdout.write(text.decode())
+        print(text.decode(), end="")
         return 0
     try:
         options.output.write_bytes(text)

@@ -31,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     """Run a case, shrink it, and write the script for what is left."""
     case = parse_case(options.case)
     check_case(case)
+    if options.output is not None and options.output.exists():
+        raise UsageError(f"cannot write {options.output}: it is there already")
     text = _script(options)
     if options.output is None:
         print(text, end="")

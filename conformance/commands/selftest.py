@@ -30,6 +30,8 @@ def run(options: argparse.Namespace) -> int:
     # Imported here: it imports the kernels, and with them torch and Triton.
     from conformance import selftest
 
+    if options.jobs is not None and options.jobs < 1:
+        raise UsageError(f"--jobs is {options.jobs}; it is a number of workers, from 1")
     try:
         faults, good = selftest.choose(options.kernel)
     except KeyError as unknown:

@@ -44,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
         check_case(case)
     case = known.get(case.id, case)
     description = _describe(case, case.id in known)
+    if options.gfx and options.backend is None:
+        raise UsageError("--gfx goes with --backend rocm-emulated")
     if options.subject is None and options.backend is None:
         print(description)
         return 0

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from conformance.backends.targets import check_targets
 
 
 if TYPE_CHECKING:
+    from conformance.reports.journal import Journal
+
     #: argparse keeps the class private and generic, at type-checking time alone.
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 class UsageError(Exception):
     """One sentence for the user; exit code 2."""
+
+
+def refuse_damaged(journals: Iterable[Journal]) -> None:
+    """Raise :class:`UsageError` for a journal that was cut, changed, or is not finished."""
+    for journal in journals:
+        if not journal.complete:
+            raise UsageError(f"{journal.path} is not whole: {journal.problem}")
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:

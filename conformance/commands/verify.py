@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import refuse_damaged
 from conformance.reports.journal import read_journals
 from conformance.reports.wording import count
 from conformance.verification import Sample
@@ -48,7 +49,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--sample and --seed are whole numbers from 0")
     sample = Sample(options.sample or None, seed)
     found = Verification()
-    for journal in read_journals([options.journal]):
+    journals = read_journals([options.journal])
+    refuse_damaged(journals)
+    for journal in journals:
         verify(
             journal,
             found,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from datetime import date
@@ -226,6 +227,22 @@ def test_another_commit(right: Path, gate: Gate, changes: Record, says: str) -> 
     assert says in said
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--commit", ""), "--commit is ''; give 7 to 40 digits"),
+        (("--commit", "HEAD"), "--commit is 'HEAD'; give 7 to 40 digits"),
+        (("--commit", "93"), "--commit is '93'; give 7 to 40 digits"),
+        (("--min-copy-ratio", "rmsnorm=0.9"), "there is no such operation"),
+    ],
+)
+def test_a_wish_that_means_nothing(right: Path, gate: Gate, options: tuple[str, str], says: str) -> None:
+    """A variable that was not set, or a typing error, is a usage error and no weaker wish."""
+    code, said = gate(right, *options)
+    assert code == 2
+    assert says in said
+
+
 def test_a_second_journal_that_says_the_opposite(right: Path, wrong_run: Path, gate: Gate) -> None:
     """One run failed and one did not: nobody knows which is true."""
     code, said = gate(right, wrong_run)
@@ -260,6 +277,9 @@ def test_waivers_for_all_failures_open_it(wrong: Path, gate: Gate, tmp_path: Pat
     code, said = gate(wrong, "--waivers", waivers(tmp_path, *failing(wrong)))
     assert code == 0, said
     assert "waived 62" in said
+    assert re.match(
+        r"OPEN: no fault in \d+ proven cases; 62 failures waived until \d{4}-\d\d-\d\d at most\.", said
+    )
 
 
 def test_an_expired_waiver(wrong: Path, gate: Gate, tmp_path: Path) -> None:
