@@ -234,7 +234,7 @@ class Session:
         result, about = execute(case, self.subject, self.backend, self.fresh), self.backend.environment()
         if result.verdict != "fail":
             return {"refusal": f"in a process of its own it did not fail again: {result.verdict}"}
-        where = f"{about.device}, torch {about.torch}, Triton {about.triton}"
+        where = f"{about.device} ({about.architecture}), torch {about.torch}, Triton {about.triton}"
         try:
             return {"script": script(case, result, self.subject, where)}
         except NoSource as reason:

@@ -155,7 +155,8 @@ def write_outcome(outcome: Outcome, asked: Asked) -> str:
 def _headline(outcome: Outcome) -> str:
     proven = count(sum(map(proves, outcome.matrix.results)), "proven case")
     if outcome.unproven:
-        return "CLOSED: what had to be proven was not."
+        failed = f", and {outcome.faults} of {proven} failed" if outcome.faults else ""
+        return f"CLOSED: what had to be proven was not{failed}."
     if outcome.faults:
         clauses = {each.clause for each in outcome.matrix.results if standing(each) in FAULTS}
         return f"CLOSED: {outcome.faults} of {proven} failed, in {count(len(clauses), 'clause')}."

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from conformance.case import parse_case
 from conformance.catalogue import check_case
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import add_target
+from conformance.commands.usage import target_for
 from conformance.session import Session
 from conformance.worker import WorkerDied
 
@@ -23,6 +25,7 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("case", metavar="CASE", help="a case's id, as reports print it")
     parser.add_argument("--subject", required=True, help="the subject that fails it")
     parser.add_argument("--backend", default="auto", help="where to run and shrink it (default: auto)")
+    add_target(parser)
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
     parser.set_defaults(command=run)
 
@@ -45,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _script(options: argparse.Namespace) -> str:
-    session = Session(options.backend, [options.subject])
+    target = target_for(options.backend, options)
+    session = Session(options.backend, [options.subject], target=target)
     try:
         session.open()
         (name,) = session.subjects

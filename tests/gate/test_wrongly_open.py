@@ -227,6 +227,13 @@ def test_another_commit(right: Path, gate: Gate, changes: Record, says: str) -> 
     assert says in said
 
 
+def test_what_failed_is_told_beside_what_was_not_proven(wrong: Path, gate: Gate) -> None:
+    """Exit code 2 stands for both, and the headline names both."""
+    code, said = gate(wrong, "--require", "device")
+    assert code == 2
+    assert re.match(r"CLOSED: what had to be proven was not, and 62 of \d+ proven cases failed\.", said)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
