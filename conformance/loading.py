@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from conformance.library import Library
 from conformance.subject import Subject
 from conformance.subject import SubjectError
+from conformance.variants import Library
 
 
 GROUP = "conformance.subjects"

@@ -214,7 +214,7 @@ def test_theirs(request):
     assert request.config.getoption("--backend") == {expected!r}
     assert not {{"torch", "triton", "numpy"}} & set(sys.modules)
     ours = {{name for name in sys.modules if name.startswith("conformance.")}}
-    light = ("plugin", "options", "subject", "operation", "progress", "library")
+    light = ("plugin", "options", "subject", "operation", "progress", "variants")
     light += ("benchmarking", "controller", "run_state")
     assert ours <= {{f"conformance.{{name}}" for name in light}}
 """

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from conformance.library import Library
 from conformance.loading import load_entry_point
 from conformance.loading import subject_entry_points
 from conformance.subject import Subject
 from conformance.subject import SubjectError
+from conformance.variants import Library
 
 
 if TYPE_CHECKING:

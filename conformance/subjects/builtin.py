@@ -10,10 +10,10 @@ import torch
 from conformance.kernels import fused_add_rms_norm
 from conformance.kernels import layer_norm
 from conformance.kernels import rms_norm
-from conformance.library import Library
-from conformance.library import Variant
 from conformance.subject import Contract
 from conformance.subject import Kernel
+from conformance.variants import Library
+from conformance.variants import Variant
 
 
 def _kernels() -> Mapping[str, Kernel]:

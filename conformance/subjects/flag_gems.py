@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from conformance.library import Library
-from conformance.library import Variant
 from conformance.subject import Contract
 from conformance.subject import Kernel
 from conformance.subjects.copies import copied
+from conformance.variants import Library
+from conformance.variants import Variant
 
 
 def _layer_norm(

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.library import Library
-from conformance.library import Variant
 from conformance.subject import Contract
 from conformance.subject import Kernel
+from conformance.variants import Library
+from conformance.variants import Variant
 
 
 def _kernels() -> Mapping[str, Kernel]:

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from conformance.library import Library
-from conformance.library import Variant
 from conformance.subject import Contract
 from conformance.subject import Kernel
+from conformance.variants import Library
+from conformance.variants import Variant
 
 
 def _contract(**declared: Any) -> Contract:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.library import Library
-from conformance.library import Variant
 from conformance.subject import Kernel
 from conformance.subjects.flash_attn import prenorm_kernels
+from conformance.variants import Library
+from conformance.variants import Variant
 
 
 def _default() -> Mapping[str, Kernel]:

@@ -16,10 +16,10 @@ import torch
 import torch._dynamo
 from torch.utils._python_dispatch import _disable_current_modes
 
-from conformance.library import Library
-from conformance.library import Variant
 from conformance.subject import Kernel
 from conformance.subjects import torch_eager
+from conformance.variants import Library
+from conformance.variants import Variant
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:

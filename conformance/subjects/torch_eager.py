@@ -14,10 +14,10 @@ from dataclasses import replace
 import torch
 from torch.nn import functional
 
-from conformance.library import Library
-from conformance.library import Variant
 from conformance.subject import Contract
 from conformance.subject import Kernel
+from conformance.variants import Library
+from conformance.variants import Variant
 
 
 def layer_norm(

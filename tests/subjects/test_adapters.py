@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from conformance.library import Library
 from conformance.loading import load_entry_point
 from conformance.loading import subject_entry_points
 from conformance.operation import OPERATIONS
 from conformance.subjects.copies import copied
+from conformance.variants import Library
 
 
 def shipped() -> Iterator[tuple[str, Library]]:
