@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
-from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import dataclass
 from dataclasses import field
@@ -258,9 +257,3 @@ class Run:
         values["subjects"] = tuple(map(SubjectRecord.from_json, record["subjects"]))
         values["corrections"] = tuple(record.get("corrections", ()))
         return cls(**values)
-
-
-def count_verdicts(results: Sequence[Result]) -> dict[str, int]:
-    """How many results have each verdict, in the order of :data:`VERDICTS`, zeros left out."""
-    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in VERDICTS}
-    return {verdict: count for verdict, count in counts.items() if count}

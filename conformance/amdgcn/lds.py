@@ -117,10 +117,7 @@ def _store(instruction: Instruction, width: Width, offsets: list[int]) -> Action
         for place, readers in zip(places, sources, strict=True):
             for word, read_data in enumerate(readers):
                 value = group.spread(read_data(group)).astype(elements.dtype, copy=False)
-                if group.exec is None:
-                    elements[place + word] = value
-                else:
-                    elements[place[group.exec] + word] = value[group.exec]
+                group.write(elements, place + word, value)
 
     return act
 

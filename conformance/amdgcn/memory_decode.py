@@ -22,7 +22,6 @@ from conformance.amdgcn.parse import Instruction
 from conformance.amdgcn.program import Program
 from conformance.amdgcn.registers import Array
 from conformance.amdgcn.registers import Group
-from conformance.amdgcn.sources import join_words
 from conformance.amdgcn.sources import plain_reader
 from conformance.amdgcn.vector import Action
 from conformance.amdgcn.vector_integer import sign_extended
@@ -187,8 +186,3 @@ def decode_scalar_load(instruction: Instruction, program: Program) -> Action:
             group.s32[target.index + word] = sign_extended(value, 8 * width.size) if width.signed else value
 
     return act
-
-
-def join_pair(group: Group, index: int) -> Array:
-    """A pair of vector registers as uint64."""
-    return join_words(group.u32[index], group.u32[index + 1])

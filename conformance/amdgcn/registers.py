@@ -78,6 +78,13 @@ class Group:
             self._registers.vector[:, self._selection] = self._vector
             self._registers.scalar[self._selection] = self._scalar
 
+    def write(self, elements: Array, place: Array, value: Array) -> None:
+        """Put each active lane's value at its place among `elements`, in shared memory or in scratch."""
+        if self.exec is None:
+            elements[place] = value
+        else:
+            elements[place[self.exec]] = value[self.exec]
+
     def lane_mask(self, register: int) -> Array:
         """The bits of a mask in scalar registers, as [wave, lane] of bool."""
         words = self._scalar[:, register : register + self.lanes // 32]

@@ -64,10 +64,7 @@ def decode_scratch(
         elements, place = _places(group, offset, width, kind)
         for word, read in enumerate(reads):
             value = group.spread(read(group)).astype(elements.dtype, copy=False)
-            if group.exec is None:
-                elements[place + word] = value
-            else:
-                elements[place[group.exec] + word] = value[group.exec]
+            group.write(elements, place + word, value)
 
     return store
 

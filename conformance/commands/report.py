@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from conformance.clause import CLAUSES
 from conformance.clause import STATEMENTS
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import deliver
 from conformance.reports.diff import find_changes
 from conformance.reports.diff import write_changes
 from conformance.reports.journal import Journal
@@ -63,15 +64,7 @@ def run(options: argparse.Namespace) -> int:
         )
     journals = [_choose(each, options.clause) for each in read_journals(options.results)]
     changes = _compare(options, journals) if options.baseline else []
-    # A subject's text may hold what no encoding has, a lone surrogate.
-    text = render(options.format, journals, STATEMENTS, changes).encode("utf-8", "backslashreplace")
-    if options.output is None:
-        print(text.decode(), end="")
-        return 0
-    try:
-        options.output.write_bytes(text)
-    except OSError as error:
-        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    deliver(render(options.format, journals, STATEMENTS, changes), options.output)
     return 0
 
 

@@ -10,6 +10,7 @@ from conformance.case import parse_case
 from conformance.catalogue import check_case
 from conformance.commands.usage import UsageError
 from conformance.commands.usage import add_target
+from conformance.commands.usage import deliver
 from conformance.commands.usage import target_for
 from conformance.session import Session
 from conformance.worker import WorkerDied
@@ -36,14 +37,7 @@ def run(options: argparse.Namespace) -> int:
     check_case(case)
     if options.output is not None and options.output.exists():
         raise UsageError(f"cannot write {options.output}: it is there already")
-    text = _script(options)
-    if options.output is None:
-        print(text, end="")
-        return 0
-    try:
-        options.output.write_text(text)
-    except OSError as error:
-        raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    deliver(_script(options), options.output)
     return 0
 
 

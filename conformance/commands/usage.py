@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.backends.targets import check_targets
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 
 class UsageError(Exception):
     """One sentence for the user; exit code 2."""
+
+
+def deliver(text: str, output: Path | None) -> None:
+    """Write a text to a file, or to standard output; raises :class:`UsageError` where that cannot be done."""
+    # A subject's text may hold what no encoding has, a lone surrogate.
+    encoded = text.encode("utf-8", "backslashreplace")
+    if output is None:
+        print(encoded.decode(), end="")
+        return
+    try:
+        output.write_bytes(encoded)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
 
 
 def refuse_damaged(journals: Iterable[Journal]) -> None:
