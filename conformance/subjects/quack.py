@@ -1,9 +1,10 @@
-"""QuACK's norms in the CuTe DSL: ``quack.rmsnorm`` and ``quack.layernorm``.
+"""QuACK's norms in the CuTe DSL: ``rmsnorm`` and ``layernorm_fwd`` of ``quack.rmsnorm``.
 
 From the source of 0.6: RMSNorm computes in float32 and rounds once, with autograd; ``residual`` with
 ``prenorm=True`` gives the norm and the sum in the dtype of ``residual``, and the norm reads the float32
 sum; weight may be ``None``; what has another last stride than 1 is copied. LayerNorm is a forward function
-of its own and takes two-dimensional ``x`` with weight and bias in float32, so that dtype alone is declared.
+without autograd and takes two-dimensional ``x`` with weight and bias in float32, so that dtype alone is
+declared.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from conformance.variants import Variant
 
 
 def _kernels() -> Mapping[str, Kernel]:
-    from quack.layernorm import layernorm_fwd
+    from quack.rmsnorm import layernorm_fwd
     from quack.rmsnorm import rmsnorm
 
     def layer(x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float) -> Any:
