@@ -198,12 +198,15 @@ def describe(error: BaseException) -> str:
 class Session:
     """One subject on one backend, answering requests until the pipe closes."""
 
-    def __init__(self, backend: Backend, subject: Subject) -> None:
+    def __init__(self, backend: Backend, spec: str) -> None:
+        """Load the subject; raises :class:`SubjectError` if it cannot be judged."""
         self.backend = backend
-        self.subject = subject
-        self._others: dict[str, Subject] = {}
-        # Before anything is called: greet() runs the canaries, and on a GPU starts CUDA.
-        self.fresh = FreshProcesses(self._digests)
+        self._spec = spec
+        self._loaded: dict[str, Subject] = {}
+        # Before the subject is loaded, which starts CUDA for some; greet() starts it for all.
+        self.fresh = FreshProcesses(self._digests, self._subject)
+        self.subject = self._subject()
+        self.fresh.load_in_each = backend.has_started()
 
     def _digests(self, case: Case, subject: str) -> dict[str, str]:
         """In a fresh process: what one call of a subject gives."""
@@ -240,13 +243,14 @@ class Session:
         except NoSource as reason:
             return {"refusal": str(reason)}
 
-    def _subject(self, spec: str) -> Subject:
+    def _subject(self, spec: str = "") -> Subject:
         """The worker's own subject, or the one that the request names: the self-test has many small ones."""
         from conformance.loading import load_subject
 
-        if spec and spec not in self._others:
-            self._others[spec] = load_subject(spec)
-        return self._others[spec] if spec else self.subject
+        spec = spec or self._spec
+        if spec not in self._loaded:
+            self._loaded[spec] = load_subject(spec)
+        return self._loaded[spec]
 
 
 def greet(backend: Backend, subject: Subject, spec: str, *, canaries: bool) -> dict[str, Any]:
@@ -267,17 +271,16 @@ def greet(backend: Backend, subject: Subject, spec: str, *, canaries: bool) -> d
 def open_session(order: Mapping[str, Any]) -> tuple[Session | None, dict[str, Any]]:
     """Prepare backend and subject; a refusal is an answer with one sentence."""
     from conformance.backends import get_backend
-    from conformance.loading import load_subject
     from conformance.subject import SubjectError
 
     try:
         backend = get_backend(order["backend"], order.get("target", ""))
         backend.prepare()
-        subject = load_subject(order["subject"])
+        session = Session(backend, order["subject"])
     # get_backend() raises ValueError for a name that is no backend's or target's.
     except (BackendUnavailable, SubjectError, ValueError) as refusal:
         return None, {"refusal": str(refusal)}
-    return Session(backend, subject), greet(backend, subject, order["subject"], canaries=order["canaries"])
+    return session, greet(backend, session.subject, order["subject"], canaries=order["canaries"])
 
 
 def _be_the_first_to_go() -> None:

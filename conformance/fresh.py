@@ -1,8 +1,9 @@
 """Fresh processes: what a call gives in a process in which nothing was called before.
 
 A new interpreter takes seconds to import torch and Triton, too long for every step of every sequence. So a
-worker forks once, when the subject is loaded and nothing has been called; that process forks again for every
-question and does nothing else itself. CUDA does not survive a fork, so neither may have started it.
+worker forks once, before it loads the subject; that process loads the subject, too, and forks again for every
+question. CUDA does not survive a fork, so neither may have started it: a library that starts it as it is
+imported is loaded in each of the fresh processes instead.
 """
 
 from __future__ import annotations
@@ -27,17 +28,21 @@ _IMPORTED_LATE = ("conformance.procedures", "torch._dynamo", "triton.compiler.co
 
 #: What a case gives with the subject of that spec, ``""`` for the worker's own.
 Play = Callable[[Case, str], Mapping[str, str]]
+#: Loads the worker's own subject, once in a process and those forked from it.
+Load = Callable[[], object]
 
 
 class FreshProcesses:
     """Answers, for a case, with what `play` returns in a process of its own."""
 
-    def __init__(self, play: Play) -> None:
+    def __init__(self, play: Play, load: Load) -> None:
+        #: Whether every process is to load the subject for itself: loading it starts the GPU.
+        self.load_in_each = False
         self._subject = ""
         self._pipe, theirs = Pipe()
         if os.fork() == 0:
             self._pipe.close()
-            _serve(theirs, play)
+            _serve(theirs, play, load)
             os._exit(0)
         theirs.close()
 
@@ -53,7 +58,7 @@ class FreshProcesses:
         Raises :class:`BackendUnavailable` if such a process cannot run here or does not answer.
         """
         try:
-            self._pipe.send_bytes(json.dumps([case.id, self._subject]).encode())
+            self._pipe.send_bytes(json.dumps([case.id, self._subject, self.load_in_each]).encode())
             answer: dict[str, Any] = json.loads(self._pipe.recv_bytes()) if self._pipe.poll(seconds) else {}
         except (EOFError, OSError) as error:
             raise BackendUnavailable(f"a fresh process could not be asked: {error}") from error
@@ -63,15 +68,17 @@ class FreshProcesses:
         return digests
 
 
-def _serve(pipe: Connection, play: Play) -> None:
+def _serve(pipe: Connection, play: Play, load: Load) -> None:
     """Fork for every case until the worker closes the pipe."""
     while True:
         try:
-            id, subject = json.loads(pipe.recv_bytes())
+            id, subject, load_in_each = json.loads(pipe.recv_bytes())
         except EOFError:
             return
         for module in _IMPORTED_LATE:
             importlib.import_module(module)
+        if not load_in_each:
+            load()
         child = os.fork()
         if child == 0:
             _answer(pipe, play, parse_case(id), subject)

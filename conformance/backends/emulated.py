@@ -96,6 +96,10 @@ class EmulatedBackend:
         with self._driver.devices.at_least(count):
             yield
 
+    def has_started(self) -> bool:
+        """There is no GPU to start: a fork carries what is pretended along."""
+        return False
+
     def synchronize(self) -> None:
         """Nothing runs after a launch returns."""
 

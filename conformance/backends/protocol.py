@@ -103,6 +103,10 @@ class Plain:
         """None is seen."""
         return []
 
+    def has_started(self) -> bool:
+        """There is no GPU to start."""
+        return False
+
 
 class Backend(Protocol):
     """One way to run a kernel. All methods but the constructor run in the worker process."""
@@ -165,6 +169,9 @@ class Backend(Protocol):
 
     def compiled(self) -> list[CompiledKernel]:
         """Kernels that were compiled since the last call, where the backend sees them."""
+
+    def has_started(self) -> bool:
+        """Whether this process has started a GPU, which a fork of it does not survive."""
 
     def free_memory(self) -> int:
         """Bytes that a case may take on device 0."""

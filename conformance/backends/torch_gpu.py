@@ -128,6 +128,10 @@ class TorchGpuBackend(Plain):
             raise BackendUnavailable(f"this needs {count} GPUs, and torch sees {self.device_count()}")
         yield
 
+    def has_started(self) -> bool:
+        """Whether torch has started CUDA or HIP in this process."""
+        return bool(torch.cuda.is_initialized())
+
     def synchronize(self) -> None:
         """Wait for every GPU that has been used; raises :class:`RuntimeError` on a device fault."""
         for index in range(self.device_count()):
