@@ -103,6 +103,9 @@ def _tensor(case: Case, name: str, contract: Contract) -> str:
     values = tensor_of(case, name, contract)
     device = {0: "DEVICE", -1: '"cpu"'}.get(case.device_of(name), f'"cuda:{case.device_of(name)}"')
     literal = f"torch.tensor({_nested(values.tolist())}, dtype={values.dtype}, device={device})"
+    if not values.numel():
+        # Nested lists cannot say how long the dimensions behind an empty one are.
+        literal = f"torch.empty({tuple(values.shape)}, dtype={values.dtype}, device={device})"
     layout = case.layout_of(name)
     if layout == "dense":
         return f"{name} = {literal}"

@@ -59,6 +59,7 @@ def test_it_no_longer_shows_what_was_mended(tmp_path: Path, subjects: Path) -> N
     [
         ("writes_x", "ALIAS-1/rms_norm/forward/float16/3x65", "x after  tensor"),
         ("raises", NOISE, "raised KeyError: 'no such kernel'"),
+        ("needs_rows", "ROWS-1/rms_norm/forward/float16/3x0x129", "no rows in (3, 0, 1)"),
         ("through_glue", "EPS-3/rms_norm/forward/float32/3x64/eps=nan", "not refused; got"),
         (
             "constant_gradient",
@@ -68,7 +69,7 @@ def test_it_no_longer_shows_what_was_mended(tmp_path: Path, subjects: Path) -> N
     ],
 )
 def test_other_kinds_of_failure(tmp_path: Path, subjects: Path, subject: str, case: str, said: str) -> None:
-    """A changed input, an exception, a silence, a lost derivative."""
+    """A changed input, an exception, one for an empty tensor, a silence, a lost derivative."""
     code, output = alone(written(tmp_path, f"{subjects / 'broken.py'}:{subject}", case), subjects)
     assert code == 3, output
     assert said in output

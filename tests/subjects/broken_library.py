@@ -15,8 +15,11 @@ def normalize(
     extra: int = 0,
     in_place: bool = False,
     fail: bool = False,
+    needs_rows: bool = False,
 ) -> torch.Tensor:
-    """`extra` elements too many in the mean, the result in ``x``, or an exception."""
+    """`extra` elements too many in the mean, the result in ``x``, or an exception, always or without rows."""
+    if needs_rows and not x.numel():
+        raise ZeroDivisionError(f"no rows in {tuple(x.shape)}")
     if fail:
         raise KeyError("no such kernel")
     h = x.float()
