@@ -55,6 +55,8 @@ class Declared:
     #: ``weight``.
     rounding: str = "once"
     semantics: Semantics = field(default_factory=Semantics)
+    #: fused add: ``stored`` where the norm's gradient is rounded before ``dresidual_out`` is added to it.
+    gradient_sum: str = "float32"
     #: Whether sums over rows may be made by float32 atomics, as they are unless declared deterministic.
     atomic_sums: bool = False
 
@@ -153,6 +155,8 @@ def backward_bounds(
         added = upstream.get("dresidual_out")
         if added is not None:
             onward = Value.exactly(added)
+            if declared.gradient_sum == "stored":
+                dh = dh.stored(declared.dtype("x"))
             # Autograd adds each part to dresidual_out in turn: a rounding at the size of the first such sum.
             first = np.maximum(fl.add(onward, direct).reach, fl.subtract(onward, projected).reach)
             dh = fl.add(dh, onward).plus(fl.u * first)

@@ -126,6 +126,7 @@ def declared(case: Case, contract: Contract) -> Declared:
         dtypes={name: case.dtype_of(name) for name in case.operands},
         rounding=contract.rounding,
         semantics=Semantics(contract.eps_placement, contract.weight_offset),
+        gradient_sum=contract.gradient_sum,
         atomic_sums=not contract.deterministic_dweight,
     )
 
@@ -140,15 +141,35 @@ def _stored_sum(case: Case, contract: Contract, exact: Mapping[str, Array]) -> A
 
 
 def forward_standard(case: Case, contract: Contract, exact: Mapping[str, Array]) -> Standard:
-    """The exact outputs and statistics; ``residual_out`` is the correctly rounded sum, with no bound."""
-    rule, fused = declared(case, contract), case.operation == "fused_add_rms_norm"
-    stored = _stored_sum(case, contract, exact) if fused and contract.normalizes == "stored-sum" else None
-    values = forward(case.operation, exact, case.eps, rule.semantics, normalized_sum=stored)
-    bounds = forward_bounds(case.operation, exact, case.eps, rule, values, normalized_sum=stored)
-    if fused:
-        values = {**values, "residual_out": _stored_sum(case, contract, exact)}
-        bounds = {**bounds, "residual_out": np.zeros(case.shape)}
+    """The exact outputs and statistics; ``residual_out`` is the correctly rounded sum, with no bound.
+
+    Where either sum may be read, the bound reaches as far as that of the other one.
+    """
+    if case.operation != "fused_add_rms_norm":
+        return _normalized(case, contract, exact, None)
+    first, *other = (_normalized(case, contract, exact, read) for read in _sums_read(case, contract, exact))
+    bounds = dict(first.bounds)
+    for each in other:
+        for name, bound in bounds.items():
+            apart = np.abs(each.exact[name] - first.exact[name])
+            bounds[name] = np.fmax(bound, apart + each.bounds[name])
+    values = {**first.exact, "residual_out": _stored_sum(case, contract, exact)}
+    return Standard(values, {**bounds, "residual_out": np.zeros(case.shape)})
+
+
+def _normalized(case: Case, contract: Contract, exact: Mapping[str, Array], read: Array | None) -> Standard:
+    """Outputs and statistics of the norm of one sum; ``None`` for the unrounded one."""
+    rule = declared(case, contract)
+    values = forward(case.operation, exact, case.eps, rule.semantics, normalized_sum=read)
+    bounds = forward_bounds(case.operation, exact, case.eps, rule, values, normalized_sum=read)
     return Standard(values, bounds)
+
+
+def _sums_read(case: Case, contract: Contract, exact: Mapping[str, Array]) -> list[Array | None]:
+    """What the norm of fused add may read: the unrounded sum as ``None``, the stored one by its values."""
+    unrounded: list[Array | None] = [None] if contract.normalizes != "stored-sum" else []
+    stored = _stored_sum(case, contract, exact) if contract.normalizes != "float32-sum" else None
+    return unrounded if stored is None else [*unrounded, stored]
 
 
 def backward_standards(case: Case, contract: Contract, exact: Mapping[str, Array]) -> list[Standard]:
@@ -158,10 +179,9 @@ def backward_standards(case: Case, contract: Contract, exact: Mapping[str, Array
     """
     choices: list[dict[str, Array]] = [{}]
     if case.operation == "fused_add_rms_norm":
-        stored, rule = _stored_sum(case, contract, exact), declared(case, contract)
-        read = stored if contract.normalizes == "stored-sum" else None
-        rstd = forward(case.operation, exact, case.eps, rule.semantics, normalized_sum=read)["rstd"]
-        choices = [{"normalized_sum": stored, "rstd": rstd}, {}]
+        stored = _stored_sum(case, contract, exact)
+        read = [_normalized(case, contract, exact, each) for each in _sums_read(case, contract, exact)]
+        choices = [*({"normalized_sum": stored, "rstd": each.exact["rstd"]} for each in read), {}]
     return [_backward_standard(case, contract, exact, choice) for choice in choices]
 
 

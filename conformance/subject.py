@@ -28,8 +28,9 @@ class SubjectError(Exception):
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "mixed_dtypes": ("refused", "computed", "either"),
     "rounding": ("once", "llama"),
-    "normalizes": ("float32-sum", "stored-sum"),
+    "normalizes": ("float32-sum", "stored-sum", "either"),
     "residual_out_dtype": ("x", "residual"),
+    "gradient_sum": ("float32", "stored"),
     "eps_placement": ("inside", "outside"),
     "layouts": ("contiguous", "row-strided", "any"),
     "output_layout": ("contiguous", "like-x"),
@@ -71,10 +72,14 @@ class Contract:
     #: ``once``: one rounding, at the store. ``llama``: the normalized value is rounded to the
     #: dtype of ``x`` before the product with ``weight``.
     rounding: str = "once"
-    #: fused add: the norm reads the ``float32-sum`` or the ``stored-sum``, rounded as ``residual_out`` is.
+    #: fused add: the norm reads the ``float32-sum`` or the ``stored-sum``, rounded as ``residual_out`` is, or
+    #: ``either`` where a compiler decides.
     normalizes: str = "float32-sum"
     #: Operand whose dtype ``residual_out`` has; a residual stream in float32 is common.
     residual_out_dtype: str = "x"
+    #: fused add: ``dresidual_out`` is added to the norm's gradient in ``float32``, or to the ``stored`` one,
+    #: rounded to the dtype of ``x``, as autograd does where add and norm are two calls.
+    gradient_sum: str = "float32"
     #: ``inside``: ``1 / sqrt(mean + eps)``; ``outside``: ``1 / (sqrt(mean) + eps)``.
     eps_placement: str = "inside"
     #: Added to ``weight`` before the product; 1.0 for Gemma.
