@@ -18,6 +18,7 @@ from conformance.amdgcn.memory_decode import decode_store
 from conformance.amdgcn.memory_decode import flat_address
 from conformance.amdgcn.memory_decode import returns_old
 from conformance.amdgcn.memory_decode import width_of
+from conformance.amdgcn.packed import DOT
 from conformance.amdgcn.packed import MIXED
 from conformance.amdgcn.packed import decode_packed
 from conformance.amdgcn.parse import Instruction
@@ -53,7 +54,7 @@ def _by_family(instruction: Instruction, program: Program) -> Action:
     if instruction.mnemonic.startswith("v_s_"):
         return decode_pseudo_scalar(instruction, program)
     if family == "v":
-        is_packed = instruction.mnemonic.startswith("v_pk_") or instruction.mnemonic in MIXED
+        is_packed = instruction.mnemonic.startswith("v_pk_") or instruction.mnemonic in (*MIXED, DOT)
         return (decode_packed if is_packed else decode_vector)(instruction, program)
     if instruction.mnemonic.startswith("s_load_"):
         return decode_scalar_load(instruction, program)

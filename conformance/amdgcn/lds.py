@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -31,6 +32,17 @@ _ACCESS = re.compile(
     r"(2st64|2|_2addr_stride64|_2addr)?"
     r"_(?:(b32|b64|b96|b128)|([ui])(8|16)(?:_(d16)(_hi)?)?|b(8|16)(_d16_hi)?)"
 )
+#: DS_SWIZZLE's mode within groups of four lanes. Otherwise five bits each say which bits of a lane's number
+#: are kept, set and flipped, from the lowest bit up.
+_FOURS, _KEEP_ALL = 0x8000, 0x1F
+_SWIZZLES: Mapping[str, Callable[..., int]] = {
+    "QUAD_PERM": lambda *lanes: _FOURS | sum(lane << 2 * place for place, lane in enumerate(lanes)),
+    "SWAP": lambda size: _KEEP_ALL | size << 10,
+    "REVERSE": lambda size: _KEEP_ALL | (size - 1) << 10,
+    "BROADCAST": lambda size, lane: (32 - size) | lane << 5,
+}
+#: What a letter of BITMASK_PERM makes of a bit: 0, 1, kept (p), flipped (i).
+_BIT_OF_LANE = {"0": 0, "1": 1 << 5, "p": 1, "i": 1 | 1 << 10}
 _SPECIAL = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
 
 
@@ -166,10 +178,12 @@ def _scatter_lanes(instruction: Instruction, program: Program) -> Action:
 def _swizzle(instruction: Instruction, program: Program) -> Action:
     """DS_SWIZZLE_B32 in its two modes without rotation: within groups of four lanes, and within 32."""
     target, source = instruction.operands
-    pattern, lane = instruction.number("offset"), np.arange(program.wave_size)
-    if pattern & 0x8000:
+    pattern, lane = _swizzle_pattern(instruction), np.arange(program.wave_size)
+    if pattern & 0xFF00 == _FOURS:
         chosen = np.array([(pattern >> (2 * number)) & 3 for number in range(4)])
         from_lane = (lane & ~3) + chosen[lane & 3]
+    elif pattern & _FOURS:
+        raise instruction.unsupported(f"offset:{pattern:#x}")
     else:
         within = ((lane & pattern & 31) | ((pattern >> 5) & 31)) ^ ((pattern >> 10) & 31)
         from_lane = (lane & ~31) | within
@@ -182,3 +196,14 @@ def _swizzle(instruction: Instruction, program: Program) -> Action:
         store(group, group.u32[target.index], values, None)
 
     return act
+
+
+def _swizzle_pattern(instruction: Instruction) -> int:
+    """The number that stands for ``swizzle(MODE,…)`` (AMDGPU Modifier Syntax, "swizzle pattern")."""
+    mode, _, rest = instruction.word("offset").removeprefix("swizzle(").removesuffix(")").partition(",")
+    if mode == "BITMASK_PERM":
+        bits = [_BIT_OF_LANE[letter] << place for place, letter in enumerate(reversed(rest.strip('"')))]
+        return sum(bits)
+    if mode not in _SWIZZLES:
+        return instruction.number("offset")
+    return _SWIZZLES[mode](*(int(number, 0) for number in rest.split(",")))

@@ -13,8 +13,10 @@ import numpy as np
 
 from conformance.amdgcn.destinations import half_writer
 from conformance.amdgcn.destinations import store
+from conformance.amdgcn.floats import bfloat16_bits
 from conformance.amdgcn.floats import clamp
 from conformance.amdgcn.floats import fma32
+from conformance.amdgcn.floats import from_bfloat16
 from conformance.amdgcn.operands import Operand
 from conformance.amdgcn.parse import Instruction
 from conformance.amdgcn.program import Program
@@ -48,15 +50,18 @@ _BY_HALF = {
 }
 PACKED = tuple(_BY_HALF)
 MIXED = ("v_fma_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16")
+DOT = "v_dot2_bf16_bf16"
 
 
 def decode_packed(instruction: Instruction, program: Program) -> Action:
-    """The action of a packed or mixed operation, or of V_PK_MOV_B32."""
+    """The action of a packed or mixed operation, of V_PK_MOV_B32 or of V_DOT2_BF16_BF16."""
     name = instruction.mnemonic
     if name in MIXED:
         return _mixed(instruction)
     if name == "v_pk_mov_b32":
         return _packed_move(instruction)
+    if name == DOT:
+        return _dot_bfloat16(instruction)
     if name not in _BY_HALF:
         raise instruction.unsupported()
     entry = VECTOR[_BY_HALF[name]]
@@ -136,6 +141,36 @@ def _packed_move(instruction: Instruction) -> Action:
         one, two = first(group).copy(), second(group)
         store(group, group.u32[destination.index + 1], two, None)
         store(group, group.u32[destination.index], one, None)
+
+    return act
+
+
+def _dot_bfloat16(instruction: Instruction) -> Action:
+    """V_DOT2_BF16_BF16 (RDNA3 ISA, "VOP3"): an addend and two products, all bfloat16.
+
+    The compiler multiplies by it, the other product and the addend being 0. How sums of more are rounded on
+    the way is left open; here each is a fused operation of float32, and the last one is rounded to bfloat16.
+    """
+    destination, *factors, addend = instruction.operands
+    if instruction.modifiers or any(
+        each.kind == "float" or each.negate or each.absolute for each in (*factors, addend)
+    ):
+        raise instruction.unsupported("modifiers or float constants")
+    first, second = (plain_reader(operand, "u32") for operand in factors)
+    read_addend = plain_reader(addend, "u16", addend.half == "h")
+    write = half_writer(destination.index, "u16", high=destination.half == "h", keep=True)
+
+    def act(group: Group) -> None:
+        a, b, total = first(group), second(group), from_bfloat16(read_addend(group))
+        for half in (low_half, high_half):
+            total = fma32(half(a), half(b), total)
+        write(group, bfloat16_bits(total).astype(np.uint16), None)
+
+    def low_half(words: Array) -> Array:
+        return (words << np.uint32(16)).view(np.float32)
+
+    def high_half(words: Array) -> Array:
+        return (words & np.uint32(0xFFFF0000)).view(np.float32)
 
     return act
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from conformance.amdgcn.errors import MemoryFault
+from conformance.amdgcn.errors import UnsupportedInstruction
 from tests.amdgcn.bench import Bench
 
 
@@ -178,3 +179,45 @@ def test_swizzle_permutes_fours_or_masks_lane_numbers() -> None:
     assert bench.get("v3")[62:].tolist() == [63, 62]
     bench.run("ds_swizzle_b32 v3, v1 offset:0x0010")
     assert bench.get("v3")[[0, 15, 16, 40, 63]].tolist() == [0, 0, 16, 32, 48]
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("swizzle(QUAD_PERM,3,2,1,0)", 0x801B),
+        ("swizzle(SWAP,16)", 0x401F),
+        ("swizzle(REVERSE,32)", 0x7C1F),
+        ("swizzle(BROADCAST,4,1)", 0x003C),
+        ('swizzle(BITMASK_PERM,"01pip")', 0x0907),
+    ],
+)
+def test_named_swizzles_are_those_of_their_numbers(written: str, number: int) -> None:
+    """LLVM names the patterns; BITMASK_PERM's letters are bits of a lane's number, the highest first."""
+    bench = Bench()
+    bench.set("v1", "u32", np.arange(64))
+    bench.run(f"ds_swizzle_b32 v2, v1 offset:{written}", f"ds_swizzle_b32 v3, v1 offset:{number}")
+    assert bench.get("v2").tolist() == bench.get("v3").tolist()
+
+
+def test_swizzles_that_swap_reverse_and_broadcast() -> None:
+    """Neighbours of 16 change places; 32 turn round; lane 1 of four speaks for all four."""
+    bench = Bench()
+    bench.set("v1", "u32", np.arange(64))
+    bench.run(
+        "ds_swizzle_b32 v2, v1 offset:swizzle(SWAP,16)",
+        "ds_swizzle_b32 v3, v1 offset:swizzle(REVERSE,32)",
+        "ds_swizzle_b32 v4, v1 offset:swizzle(BROADCAST,4,1)",
+        'ds_swizzle_b32 v5, v1 offset:swizzle(BITMASK_PERM,"01pip")',
+    )
+    lane = np.arange(64)
+    assert bench.get("v2").tolist() == (lane ^ 16).tolist()
+    assert bench.get("v3").tolist() == (32 * (lane // 32) + 31 - lane % 32).tolist()
+    assert bench.get("v4").tolist() == (lane // 4 * 4 + 1).tolist()
+    assert bench.get("v5").tolist() == (lane // 32 * 32 + 8 + ((lane & 7) ^ 2)).tolist()
+
+
+@pytest.mark.parametrize("written", ["0xc020", "0xe000", "swizzle(ROTATE,0,4)"])
+def test_swizzles_that_rotate_are_not_emulated(written: str) -> None:
+    """They are refused with their pattern."""
+    with pytest.raises(UnsupportedInstruction, match=r"ds_swizzle_b32.*offset:"):
+        Bench().run(f"ds_swizzle_b32 v2, v1 offset:{written}")

@@ -6,6 +6,7 @@ from math import inf
 
 import pytest
 
+from conformance.amdgcn.errors import UnsupportedInstruction
 from conformance.amdgcn.packed import MIXED
 from conformance.amdgcn.packed import PACKED
 from tests.amdgcn.bench import Bench
@@ -166,3 +167,42 @@ def test_a_mixed_result_in_half_precision_is_rounded_twice() -> None:
     bench.set("v1", "f32", 1e30)
     bench.run("v_fma_mixlo_f16 v9, v1, 1.0, v2", "v_cvt_f32_f16_e32 v10, v9")
     assert bench.get("v10", "f32")[0] == inf
+
+
+#: bfloat16 numbers by their bits.
+B_ONE, B_TWO, B_THREE, B_MINUS_ZERO, B_INF, B_NAN = 0x3F80, 0x4000, 0x4040, 0x8000, 0x7F80, 0x7FC0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "addend", "expected"),
+    [
+        ((B_TWO, B_THREE), (B_ONE, B_TWO), B_ONE, 0x4110),  # 2 + 6 + 1 = 9
+        ((B_THREE, 0), (B_THREE, 0), 0, 0x4110),
+        # (1 + 2**-7)**2 = 1 + 2 * 2**-7 + 2**-14 goes down; 1.5 (1 + 2**-7) = 1.5 + 1.5 * 2**-7 is a tie.
+        ((0x3F81, 0), (0x3F81, 0), 0, 0x3F82),
+        ((0x3F81, 0), (0x3FC0, 0), 0, 0x3FC2),
+        ((B_MINUS_ZERO, 0), (B_ONE, 0), 0, 0),
+        ((B_INF, 0), (B_TWO, 0), B_ONE, B_INF),
+        ((B_NAN, 0), (B_ONE, 0), B_ONE, B_NAN),
+        ((0x7F00, 0), (B_TWO, 0), 0, B_INF),
+        ((0x0001, 0), (B_TWO, 0), 0, 0x0002),
+    ],
+)
+def test_a_dot_product_of_bfloat16_is_rounded_to_even(
+    first: tuple[int, int], second: tuple[int, int], addend: int, expected: int
+) -> None:
+    """Both products and the addend count; the other half of the destination is kept."""
+    bench = Bench("gfx1100")
+    bench.set("v1", "u32", halves(*first))
+    bench.set("v2", "u32", halves(*second))
+    bench.set("v3", "u32", halves(addend, 0xAAAA))
+    bench.set("v9", "u32", 0xBBBBCCCC)
+    bench.run("v_dot2_bf16_bf16 v9, v1, v2, v3")
+    assert hex(bench.get("v9")[0]) == hex(halves(expected, 0xBBBB))
+
+
+@pytest.mark.parametrize("operands", ["v1, v2, 1.0", "-v1, v2, 0", "v1, v2, v3 op_sel:[0,0,1,0]"])
+def test_a_dot_product_is_refused_where_its_operands_would_be_guessed(operands: str) -> None:
+    """The text does not say in which format its constants are."""
+    with pytest.raises(UnsupportedInstruction, match="modifiers or float constants"):
+        Bench("gfx1100").run(f"v_dot2_bf16_bf16 v9, {operands}")
