@@ -2,8 +2,8 @@
 
 A new interpreter takes seconds to import torch and Triton, too long for every step of every sequence. So a
 worker forks once, before it loads the subject; that process loads the subject, too, and forks again for every
-question. CUDA does not survive a fork, so neither may have started it: a library that starts it as it is
-imported is loaded in each of the fresh processes instead.
+case that it is asked about. CUDA does not survive a fork, so neither may have started it: a library that
+starts it as it is imported is loaded in each of the fresh processes instead.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
+import time
 from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from copy import copy
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -42,8 +45,10 @@ class FreshProcesses:
         self._pipe, theirs = Pipe()
         if os.fork() == 0:
             self._pipe.close()
-            _serve(theirs, play, load)
-            os._exit(0)
+            try:
+                _serve(theirs, play, load)
+            finally:
+                os._exit(0)
         theirs.close()
 
     def of(self, subject: str) -> FreshProcesses:
@@ -52,40 +57,52 @@ class FreshProcesses:
         other._subject = subject
         return other
 
-    def play(self, case: Case, seconds: float) -> dict[str, str]:
-        """What the case gives there.
+    def play(self, cases: Sequence[Case], seconds: float) -> dict[str, dict[str, str]]:
+        """What each of the cases gives there, by id. Their processes run side by side.
 
-        Raises :class:`BackendUnavailable` if such a process cannot run here or does not answer.
+        Raises :class:`BackendUnavailable` if such a process cannot run here or does not answer in time.
         """
+        ids = sorted({case.id for case in cases})
         try:
-            self._pipe.send_bytes(json.dumps([case.id, self._subject, self.load_in_each]).encode())
-            answer: dict[str, Any] = json.loads(self._pipe.recv_bytes()) if self._pipe.poll(seconds) else {}
+            question = [ids, self._subject, seconds, self.load_in_each]
+            self._pipe.send_bytes(json.dumps(question).encode())
+            answers: list[dict[str, Any]] = json.loads(self._pipe.recv_bytes())
         except (EOFError, OSError) as error:
             raise BackendUnavailable(f"a fresh process could not be asked: {error}") from error
-        if "digests" not in answer:
-            raise BackendUnavailable(f"a fresh process gave no answer: {answer.get('error', 'time is up')}")
-        digests: dict[str, str] = answer["digests"]
-        return digests
+        for answer in answers:
+            if "digests" not in answer:
+                raise BackendUnavailable(f"a fresh process gave no answer: {answer['error']}")
+        return {id: answer["digests"] for id, answer in zip(ids, answers, strict=True)}
 
 
 def _serve(pipe: Connection, play: Play, load: Load) -> None:
     """Fork for every case until the worker closes the pipe."""
     while True:
         try:
-            id, subject, load_in_each = json.loads(pipe.recv_bytes())
+            ids, subject, seconds, load_in_each = json.loads(pipe.recv_bytes())
         except EOFError:
             return
         for module in _IMPORTED_LATE:
             importlib.import_module(module)
         if not load_in_each:
             load()
-        child = os.fork()
-        if child == 0:
-            _answer(pipe, play, parse_case(id), subject)
+        children = [_fork(play, parse_case(id), subject) for id in ids]
+        until = time.monotonic() + seconds
+        answers = [_await(*child, until) for child in children]
+        pipe.send_bytes(json.dumps(answers).encode())
+
+
+def _fork(play: Play, case: Case, subject: str) -> tuple[int, Connection]:
+    """A process that plays the case, and where it answers."""
+    answers, theirs = Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:
+        try:
+            _answer(theirs, play, case, subject)
+        finally:
             os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if status != 0:
-            pipe.send_bytes(json.dumps({"error": f"it ended with status {status}"}).encode())
+    theirs.close()
+    return child, answers
 
 
 def _answer(pipe: Connection, play: Play, case: Case, subject: str) -> None:
@@ -95,3 +112,18 @@ def _answer(pipe: Connection, play: Play, case: Case, subject: str) -> None:
     except Exception as error:  # noqa: BLE001
         answer = {"error": f"{type(error).__name__}: {error}"}
     pipe.send_bytes(json.dumps(answer).encode())
+
+
+def _await(child: int, answers: Connection, until: float) -> dict[str, Any]:
+    """What the process answers; one that does not by `until` is ended."""
+    late = not answers.poll(max(until - time.monotonic(), 0))
+    if late:
+        os.kill(child, signal.SIGKILL)
+    try:
+        answer: dict[str, Any] = json.loads(answers.recv_bytes())
+    except EOFError:
+        answer = {}
+    answers.close()
+    _, status = os.waitpid(child, 0)
+    ended = f"it ended with exit code {os.waitstatus_to_exitcode(status)}"
+    return answer or {"error": "time is up" if late else ended}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
+from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.case import parse_case
 from conformance.fresh import FreshProcesses
@@ -36,9 +38,32 @@ def test_a_library_that_starts_the_gpu_is_loaded_in_each(in_each: bool) -> None:
     library = Library()
     fresh = FreshProcesses(library.play, library.load)
     fresh.load_in_each = in_each
-    first, second = (fresh.of("another").play(CASE, 60) for _ in range(2))
+    first, second = (fresh.of("another").play([CASE], 60)[CASE.id] for _ in range(2))
     assert first["process"] != second["process"]
     assert (first["loaded by"] == second["loaded by"]) is not in_each
     assert (first["loaded by"] == first["process"]) is in_each
     assert first["of"] == "another"
     assert library.loaded_by == 0
+
+
+def test_a_fresh_process_that_hangs_or_dies_is_told() -> None:
+    """It is ended when time is up, and the answers to the next question are that question's."""
+
+    def play(case: Case, subject: str) -> dict[str, str]:
+        if case.hidden_size == 3:
+            time.sleep(60)
+        if case.hidden_size == 5:
+            os._exit(3)
+        return {"y": f"{case.hidden_size} of {os.getpid()}"}
+
+    processes = FreshProcesses(play, lambda: None)
+    one, two, hangs, dies = (
+        parse_case(f"STATE-1/rms_norm/forward/float16/1x{width}") for width in (1, 2, 3, 5)
+    )
+    with pytest.raises(BackendUnavailable, match="time is up"):
+        processes.play([one, hangs], 1.0)
+    with pytest.raises(BackendUnavailable, match="it ended with exit code 3"):
+        processes.play([dies], 20.0)
+    answers = processes.play([one, two, one], 20.0)
+    assert {id: answer["y"].split()[0] for id, answer in answers.items()} == {one.id: "1", two.id: "2"}
+    assert len({answer["y"].split()[2] for answer in answers.values()} - {str(os.getpid())}) == 2

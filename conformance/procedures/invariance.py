@@ -33,7 +33,8 @@ def every_run(stage: Stage) -> None:
         observed = stage.run(props)
     stage.judge(props, observed)
     first, free = copies(observed), free_sums(stage.contract)
-    standards = backward_standards(stage.case, stage.contract, props.exact) if free and props.upstream else []
+    judged = free and props.upstream
+    standards = list(backward_standards(stage.case, stage.contract, props.exact)) if judged else []
     for run in range(1, RUNS if stage.backend.evidence == "device" else OTHER_RUNS):
         with stage.backend.another_order(run) as order:
             observed = stage.run(props)
@@ -87,7 +88,8 @@ def one_bad_element(stage: Stage) -> None:
     observed = stage.run(dirty)
     expected = dict(forward_standard(stage.case, stage.contract, dirty.exact).exact)
     if dirty.upstream:
-        expected |= backward_standards(stage.case, stage.contract, dirty.exact)[-1].exact
+        *_, standard = backward_standards(stage.case, stage.contract, dirty.exact)
+        expected |= standard.exact
     for name, tensor in copies(observed).items():
         if name not in SUMS and not same_bits(_without_row(tensor), _without_row(kept[name])):
             stage.judgement.breaks(stage.case.clause, f"{name} has other bits in rows that hold no bad value")

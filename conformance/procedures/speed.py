@@ -235,7 +235,7 @@ def _compare(stage: Stage, tile: Props, found: dict[str, torch.Tensor], times: i
     """Every row within the bound of its row of the tile, and the sums over rows within theirs."""
     standards = [forward_standard(tile.case, stage.contract, tile.exact)]
     if tile.upstream:
-        standards = backward_standards(tile.case, stage.contract, tile.exact)
+        standards = list(backward_standards(tile.case, stage.contract, tile.exact))
     attempts = [list(_misses(tile, found, each, times)) for each in standards]
     for text in min(attempts, key=len):
         stage.judgement.breaks("GRAD-1" if tile.upstream else "ACC-1", text)
