@@ -134,6 +134,17 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         order = [(target, subject) for target, each in state.sessions.items() for subject in each.subjects]
         items.sort(key=lambda item: order.index(place) if (place := _place_of(item)) else -1)
         _leave_out_done(config, items, state.resumed)
+        _deal(config, items)
+
+
+def _deal(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under pytest-xdist, let the tests of the catalogue come in the order that suits all workers."""
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    assignments = [each for each in map(_assignment_of, items) if each]
+    if worker and len(assignments) == len(items):
+        from conformance.order import side_by_side
+
+        items[:] = [items[at] for at in side_by_side(assignments, worker["workercount"])]
 
 
 def _leave_out_done(config: pytest.Config, items: list[pytest.Item], resumed: dict[str, Journal]) -> None:

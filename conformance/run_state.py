@@ -111,8 +111,11 @@ def _turn(config: pytest.Config) -> int | None:
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:
-    """How kernels are timed in this run."""
+    """How kernels are timed in this run, and what each of its workers may take of the machine."""
     from conformance.timing import timing_settings
+    from conformance.worker import share_of_processors
 
     worker: dict[str, Any] = getattr(config, "workerinput", {})
-    return timing_settings(workers=worker.get("workercount", 1), rivals=bool(option(config, "--rivals")))
+    workers = worker.get("workercount", 1)
+    timing = timing_settings(workers=workers, rivals=bool(option(config, "--rivals")))
+    return timing | share_of_processors(workers)

@@ -7,6 +7,7 @@ workers, since starting one takes longer than all the cases of a kernel.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections import Counter
@@ -30,6 +31,9 @@ from conformance.kernels.known_bad import Fault
 from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
 from conformance.worker import Worker
+from conformance.worker import share_of_processors
+from conformance.worker import turned
+from conformance.worker import worker_environment
 
 
 #: Elements of ``x`` in a case that always runs. A larger one runs only where the smaller have not caught the
@@ -103,6 +107,9 @@ class Trials:
         self._jobs = jobs or os.cpu_count() or 1
         self._catalogue = all_cases()
         self._idle: list[Worker] = []
+        #: How many GPUs there are, once the first worker has told, and which worker's turn it is.
+        self._gpus = 1
+        self._turns = itertools.count(1)
         self.canaries: list[CanaryResult] = []
 
     def run(
@@ -117,8 +124,9 @@ class Trials:
         try:
             self._idle = [self._start(first=True)]
             with ThreadPoolExecutor(self._jobs) as pool:
-                bad = [pool.submit(self._in_worker, self._try_bad, fault) for fault in faults]
+                # Good kernels first: they run the most cases.
                 fine = [pool.submit(self._in_worker, self._try_good, name) for name in good]
+                bad = [pool.submit(self._in_worker, self._try_bad, fault) for fault in faults]
                 for done in as_completed((*bad, *fine)):
                     progress(done.result())
                 return [each.result() for each in (*bad, *fine)]
@@ -127,12 +135,20 @@ class Trials:
                 worker.stop()
 
     def _start(self, *, first: bool = False) -> Worker:
-        worker = Worker(self._backend, f"{BAD}:correct", target=self._target, canaries=first)
+        environment = worker_environment(os.environ | share_of_processors(self._jobs), self._next_devices())
+        worker = Worker(
+            self._backend, f"{BAD}:correct", target=self._target, canaries=first, environment=environment
+        )
         greeting = worker.start()
         if first:
             self.canaries = [CanaryResult(**each) for each in greeting["canaries"]]
             self._backend = greeting["environment"]["backend"]
+            self._gpus = greeting["environment"]["device_count"]
         return worker
+
+    def _next_devices(self) -> Sequence[int] | None:
+        """GPUs for another worker, each time another one first; ``None`` where there is no choice."""
+        return turned(self._gpus, next(self._turns)) if self._gpus > 1 else None
 
     def _in_worker(self, trial: Callable[[Worker, Any], Outcome], what: Any) -> Outcome:
         """Lend a worker to a trial."""

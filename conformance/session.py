@@ -30,6 +30,7 @@ from conformance.reports.result import SubjectRecord
 from conformance.shrink import describe_call
 from conformance.worker import Worker
 from conformance.worker import WorkerRefused
+from conformance.worker import turned
 from conformance.worker import worker_environment
 
 
@@ -102,8 +103,7 @@ class Session:
         """From here on another GPU comes first; the others stay visible for the cases that need two."""
         count = self.environment["device_count"]
         if count > 1:
-            first = turn % count
-            self._devices = [*range(first, count), *range(first)]
+            self._devices = turned(count, turn)
             self.close()
 
     def _switch(self, spec: str, *, canaries: bool = False) -> dict[str, Any]:

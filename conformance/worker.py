@@ -209,6 +209,25 @@ class Worker:
         self._process = self._pipe = self._log = None
 
 
+#: torch.compile has one or two kernels to compile in a case: a pool of compilers takes longer to start.
+_ALONE = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+
+
+def turned(devices: int, turn: int) -> Sequence[int]:
+    """All of so many devices, for a worker side by side with others: each has another one first."""
+    first = turn % devices
+    return [*range(first, devices), *range(first)]
+
+
+def share_of_processors(workers: int) -> dict[str, str]:
+    """A variable for each of so many workers' environments: how many threads torch may start in it.
+
+    Each would start one for every processor, and they would wait for each other. What the user has set stays.
+    """
+    threads = max(len(os.sched_getaffinity(0)) // workers, 1)
+    return {} if workers == 1 else {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
+
+
 def worker_environment(
     environment: Mapping[str, str], devices: Sequence[int] | None = None
 ) -> dict[str, str]:
@@ -218,7 +237,7 @@ def worker_environment(
     the cases that need two.
     """
     # torch then counts GPUs without starting CUDA, which the fork for fresh processes would not survive.
-    changed = {**environment, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    changed = {**_ALONE, **environment, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
     for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES") if devices else ():
         visible = [each for each in environment.get(variable, "").split(",") if each]
         changed[variable] = ",".join(visible[device] if visible else str(device) for device in devices or ())

@@ -12,6 +12,9 @@ from conformance.case import Case
 from conformance.case import parse_case
 from conformance.worker import Worker
 from conformance.worker import WorkerRefused
+from conformance.worker import share_of_processors
+from conformance.worker import turned
+from conformance.worker import worker_environment
 
 
 def case(width: int) -> Case:
@@ -90,3 +93,21 @@ def test_a_subject_that_cannot_be_loaded_is_refused(tmp_path: Path, text: str, s
         worker.start()
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_workers_side_by_side_share_processors_and_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has another GPU first and its part of the processors; what the user has set stays."""
+    assert [turned(3, turn) for turn in range(4)] == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(16)))
+    threads = [share_of_processors(workers).get("OMP_NUM_THREADS") for workers in (1, 2, 15, 60)]
+    assert threads == [None, "8", "1", "1"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert share_of_processors(2) == {"OMP_NUM_THREADS": "5"}
+
+
+def test_a_worker_starts_no_pool_of_compilers_unless_told() -> None:
+    """torch.compile would start a process for each processor."""
+    assert worker_environment({})["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
+    told = worker_environment({"TORCHINDUCTOR_COMPILE_THREADS": "4"})
+    assert told["TORCHINDUCTOR_COMPILE_THREADS"] == "4"
