@@ -20,9 +20,11 @@ from conformance.options import Refused
 from conformance.options import is_asked_for
 from conformance.options import register
 from conformance.progress import ProgressReporter
+from conformance.run_state import OPENED
 from conformance.run_state import REFUSAL
 from conformance.run_state import STATE
 from conformance.run_state import state_of
+from conformance.run_state import worker_input
 
 
 if TYPE_CHECKING:
@@ -61,9 +63,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Under pytest-xdist the controller runs nothing: what it asked its own worker is all that it needs."""
+    """Under pytest-xdist the controller runs nothing: what it asked its own worker is all that it needs.
+
+    Workers on the same machine need not ask again.
+    """
     if STATE in node.config.stash:
-        node.config.stash[STATE].close()
+        state = node.config.stash[STATE]
+        state.close()
+        if node.gateway.spec.popen:
+            found = {target: session.as_opened() for target, session in state.sessions.items()}
+            node.workerinput[OPENED] = found
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -139,7 +148,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 def _deal(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Under pytest-xdist, let the tests of the catalogue come in the order that suits all workers."""
-    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    worker = worker_input(config)
     assignments = [each for each in map(_assignment_of, items) if each]
     if worker and len(assignments) == len(items):
         from conformance.order import side_by_side

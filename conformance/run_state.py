@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 STATE = pytest.StashKey["State"]()
 REFUSAL = pytest.StashKey[str]()
+#: Under what name workers of pytest-xdist are told what the controller's sessions have found, by target.
+OPENED = "conformance_opened"
 
 
 @dataclass
@@ -69,14 +71,20 @@ def _open(config: pytest.Config) -> State:
     from conformance.worker import WorkerRefused
 
     backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
-    state = State({})
+    state, opened = State({}), worker_input(config).get(OPENED, {})
     try:
         for target in check_targets(backend, option(config, "--gfx") or []):
             session = Session(
                 backend, specs, target=target, seconds=seconds, turn=_turn(config), settings=_settings(config)
             )
             state.sessions[target] = session
-            session.open()
+            if target in opened:
+                session.adopt(opened[target])
+            else:
+                session.open()
+        if opened:
+            # Tests are collected meanwhile.
+            next(iter(state.sessions.values())).launch()
         check_results(config)
     except (WorkerRefused, Refused, ValueError) as refusal:
         state.close()
@@ -106,8 +114,14 @@ def _resume(config: pytest.Config, state: State) -> State:
 
 def _turn(config: pytest.Config) -> int | None:
     """Under pytest-xdist the number of this worker."""
-    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    worker = worker_input(config)
     return int(worker["workerid"].removeprefix("gw")) if worker else None
+
+
+def worker_input(config: pytest.Config) -> dict[str, Any]:
+    """What pytest-xdist tells a worker; empty in any other process."""
+    told: dict[str, Any] = getattr(config, "workerinput", {})
+    return told
 
 
 def _settings(config: pytest.Config) -> dict[str, str]:
@@ -115,7 +129,6 @@ def _settings(config: pytest.Config) -> dict[str, str]:
     from conformance.timing import timing_settings
     from conformance.worker import share_of_processors
 
-    worker: dict[str, Any] = getattr(config, "workerinput", {})
-    workers = worker.get("workercount", 1)
+    workers = worker_input(config).get("workercount", 1)
     timing = timing_settings(workers=workers, rivals=bool(option(config, "--rivals")))
     return timing | share_of_processors(workers)

@@ -5,11 +5,13 @@ This is pytest's side, or the command line's. It imports neither torch nor Trito
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import asdict
 from dataclasses import replace
 from datetime import datetime
 from datetime import timezone
@@ -99,6 +101,30 @@ class Session:
         if self._turn is not None:
             self._bind(self._turn)
 
+    def as_opened(self) -> str:
+        """What :meth:`open` has found, as JSON."""
+        found = {
+            "environment": self.environment,
+            "canaries": [asdict(each) for each in self.canaries],
+            "subjects": [asdict(record) for record in self.subjects.values()],
+        }
+        return json.dumps(found)
+
+    def adopt(self, opened: str) -> None:
+        """Instead of :meth:`open`: take over what another session on this machine has found."""
+        found = json.loads(opened)
+        self.environment = found["environment"]
+        self.canaries = [CanaryResult(**each) for each in found["canaries"]]
+        self._backend = self.environment["backend"]
+        records = [SubjectRecord(**each) for each in found["subjects"]]
+        self.subjects = {record.name: record for record in records}
+        if self._turn is not None:
+            self._bind(self._turn)
+
+    def launch(self) -> None:
+        """Start a worker for the first subject, which the first case may then wait for."""
+        self._new_worker(self._specs[0], canaries=False).launch()
+
     def _bind(self, turn: int) -> None:
         """From here on another GPU comes first; the others stay visible for the cases that need two."""
         count = self.environment["device_count"]
@@ -108,13 +134,16 @@ class Session:
 
     def _switch(self, spec: str, *, canaries: bool = False) -> dict[str, Any]:
         """The worker of one subject; the one before it ends, so that no library meets another's state."""
+        return self._new_worker(spec, canaries=canaries).start()
+
+    def _new_worker(self, spec: str, *, canaries: bool) -> Worker:
         self.close()
         environment = worker_environment(self._environment, self._devices)
         self._worker = Worker(
             self._backend, spec, target=self._target, canaries=canaries, environment=environment
         )
         self._running = spec
-        return self._worker.start()
+        return self._worker
 
     def run(self, subject: str, case: Case, *, shrink: bool = True) -> Result:
         """Run one case; a failure comes with the smallest call that was found for its kind."""
@@ -136,6 +165,8 @@ class Session:
         if self._worker is None or self._running != spec:
             self._switch(spec)
         assert self._worker is not None, "_switch() has made it"
+        if not self._worker.greeting:
+            self._worker.start()
         return self._worker
 
     def _with_smallest(self, worker: Worker, case: Case, result: Result) -> Result:

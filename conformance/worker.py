@@ -75,11 +75,8 @@ class Worker:
         self._log: IO[bytes] | None = None
         self.greeting: dict[str, Any] = {}
 
-    def start(self) -> dict[str, Any]:
-        """Start the process and wait for its greeting.
-
-        Raises :class:`WorkerRefused` if the backend or the subject cannot be used.
-        """
+    def launch(self) -> None:
+        """Start the process and do not wait for it."""
         ours, theirs = Pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process; stop() closes it
         command = [
@@ -99,6 +96,14 @@ class Worker:
         )
         theirs.close()
         self._pipe = ours
+
+    def start(self) -> dict[str, Any]:
+        """Start the process, unless it is launched already, and wait for its greeting.
+
+        Raises :class:`WorkerRefused` if the backend or the subject cannot be used.
+        """
+        if self._process is None:
+            self.launch()
         try:
             greeting = self._receive(START_SECONDS)
         except WorkerDied as death:

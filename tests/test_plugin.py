@@ -143,6 +143,19 @@ def test_a_crash_costs_one_case_alone_and_in_parallel(pytester: pytest.Pytester,
     ]
 
 
+def test_workers_side_by_side_ask_nothing_twice(pytester: pytest.Pytester, subjects: Path) -> None:
+    """The controller tries the backend and the subject; each worker starts one process, for its cases."""
+    pytest.importorskip("xdist")
+    write_catalogue(pytester, 17, 33, 65, 129)
+    text = (subjects / "troubled.py").read_text()
+    started = "import os\nopen('started', 'a').write(f'{os.getpid()}\\n')\n"
+    future = "from __future__ import annotations\n"
+    (pytester.path / "mine.py").write_text(text.replace(future, future + started))
+    result = pytester.runpytest_subprocess(ON, "--subject=mine.py:subject", "-n2")
+    assert result.ret == pytest.ExitCode.OK
+    assert len(set((pytester.path / "started").read_text().split())) == 3
+
+
 def test_a_run_that_proves_nothing_is_not_green(pytester: pytest.Pytester, subjects: Path) -> None:
     """Every case unsupported: pytest's exit code for no tests."""
     write_catalogue(pytester, 17, operations="'layer_norm'")
