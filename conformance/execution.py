@@ -45,6 +45,8 @@ _FAULT = re.compile(
 )
 #: How Python and torch's allocators for the CPU and for GPUs say that there is no memory left.
 _NO_MEMORY = re.compile(r"\bMemoryError\b|\bOutOfMemoryError\b|can't allocate memory|out of memory", re.I)
+#: The share of a GPU's memory held by others from which a subject is not charged with finding none.
+_CROWDED = 0.5
 #: Where Linux is told whom to end first when memory runs out.
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
 
@@ -154,10 +156,10 @@ def _returned(stage: Stage, blank: Result, warned: list[str]) -> Result:
 def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     """The verdict on a call that raised."""
     text, clause = describe(error), stage.case.clause
+    if _NO_MEMORY.search(text):
+        return _out_of_memory(stage, blank, text)
     if _FAULT.search(str(error)):
         return replace(blank, verdict="crash", broken=clause, message=f"the device faulted: {text}")
-    if _NO_MEMORY.search(text):
-        return replace(blank, verdict="crash", broken=clause, message=f"ran out of memory: {text}")
     stage.inspect_operands()
     stage.inspect_accesses()
     if stage.judgement.broken:
@@ -173,6 +175,15 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     return replace(
         blank, verdict="fail", broken=clause, message=f"did not refuse cleanly: raised {text}; {unclean}"
     )
+
+
+def _out_of_memory(stage: Stage, blank: Result, text: str) -> Result:
+    """The subject's crash, unless other processes had taken the GPU's memory."""
+    others = stage.backend.memory_of_others()
+    if others <= _CROWDED:
+        return replace(blank, verdict="crash", broken=stage.case.clause, message=f"ran out of memory: {text}")
+    message = f"the GPU is full, {others:.0%} of its memory held by others; use fewer workers: {text}"
+    return replace(blank, verdict="not-run", evidence="not run", message=message)
 
 
 #: Words by which a refusal speaks of a shape or a place: "doesn't support feature dim >= 64KB".

@@ -200,6 +200,21 @@ def test_what_comes_back_must_have_its_form(
     assert said in result.message
 
 
+@pytest.mark.parametrize(("others", "verdict"), [(0.1, "crash"), (0.9, "not-run")])
+def test_a_gpu_that_others_fill_is_not_the_kernels_fault(
+    judged: Callable[..., Result],
+    interpreter: Backend,
+    monkeypatch: pytest.MonkeyPatch,
+    others: float,
+    verdict: str,
+) -> None:
+    """Out of memory is the subject's crash, unless other processes hold most of the memory."""
+    monkeypatch.setattr(interpreter, "memory_of_others", lambda: others)
+    result = judged(_raising(RuntimeError("Triton Error [CUDA]: out of memory")))
+    assert result.verdict == verdict
+    assert ("fewer workers" in result.message) == (verdict == "not-run")
+
+
 def test_an_error_of_the_suites_own_is_not_the_kernels(judged: Callable[..., Result]) -> None:
     """It is neither green nor charged to the kernel."""
     result = judged(lambda x, weight, eps: x, f"{OFFSET.replace('/regime', '/procedure=nosuch/regime')}")

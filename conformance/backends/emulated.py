@@ -153,6 +153,10 @@ class EmulatedBackend:
         """Bytes that Linux can give without swapping, within the limit of the container."""
         return free_memory()
 
+    def memory_of_others(self) -> float:
+        """Zero: a limit on each process's own memory decides here."""
+        return 0.0
+
 
 def _check_triton(name: str) -> None:
     """Raise :class:`BackendUnavailable` where Triton cannot compile for AMD in this process."""

@@ -176,6 +176,9 @@ class Backend(Protocol):
     def free_memory(self) -> int:
         """Bytes that a case may take on device 0."""
 
+    def memory_of_others(self) -> float:
+        """The largest share, 0 to 1, of a device's memory that other processes hold; 0 where none is told."""
+
 
 def python_version() -> str:
     """``3.11.7``."""

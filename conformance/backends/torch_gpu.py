@@ -156,3 +156,16 @@ class TorchGpuBackend(Plain):
     def free_memory(self) -> int:
         """Free bytes on device 0, those that torch's allocator keeps in reserve not counted."""
         return int(torch.cuda.mem_get_info(0)[0])
+
+    def memory_of_others(self) -> float:
+        """The largest share, 0 to 1, of a device's memory that this process's tensors do not hold."""
+        return max(_share_of_others(index) for index in range(torch.cuda.device_count()))
+
+
+def _share_of_others(index: int) -> float:
+    try:
+        free, total = torch.cuda.mem_get_info(index)
+    # Not even a context fits there.
+    except RuntimeError:
+        return 1.0
+    return (total - free - torch.cuda.memory_reserved(index)) / total
