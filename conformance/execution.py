@@ -260,7 +260,8 @@ class Session:
 
         spec = spec or self._spec
         if spec not in self._loaded:
-            self._loaded[spec] = load_subject(spec)
+            with self.backend.loading():
+                self._loaded[spec] = load_subject(spec)
         return self._loaded[spec]
 
 

@@ -57,7 +57,7 @@ def subjects_code() -> Iterator[None]:
     """Everything that runs the subject's code runs in here."""
     try:
         yield
-    except Broken:
+    except (Broken, BackendUnavailable):
         raise
     # Whatever a kernel raises is an observation about it.
     except Exception as error:

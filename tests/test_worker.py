@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,18 @@ def test_what_a_subject_prints_is_no_answer(worker: Worker) -> None:
     """A flood on standard output neither blocks the process nor looks like a result."""
     result = worker.run(case(11), 60)
     assert (result.verdict, result.case) == ("pass", case(11).id)
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "rocm-emulated"])
+def test_a_library_that_counts_gpus_as_it_is_imported_finds_several(subjects: Path, backend: str) -> None:
+    """One that guards its launches only then is judged as on a machine with several."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    spec = f"{subjects / 'counting.py'}:subject"
+    worker = Worker(backend, spec, canaries=False, environment=environment)
+    worker.start()
+    result = worker.run(parse_case("DEVICE-1/rms_norm/forward/float16/3x17/procedure=other-device"), 120)
+    worker.stop()
+    assert (result.verdict, result.message) == ("pass", "")
 
 
 def test_a_process_that_dies_between_cases_costs_none(worker: Worker) -> None:

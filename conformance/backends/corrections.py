@@ -34,6 +34,8 @@ from conformance.backends.pretend_cuda import PretendCuda
 
 APPLIED = "applied"
 NOT_NEEDED = "not needed"
+#: What ``torch.cuda`` answers in the interpreter.
+CUDA = PretendCuda(count=1, cpu_counts=True)
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def _install_autotune() -> None:
 
 
 def _install_torch_cuda() -> None:
-    for owner, name, value in PretendCuda(count=1, cpu_counts=True).stand_ins():
+    for owner, name, value in CUDA.stand_ins():
         setattr(owner, name, value)
 
 

@@ -57,9 +57,11 @@ class EmulatedBackend:
         from triton.runtime import driver
 
         from conformance.backends.emulated_driver import EmulatedDriver
+        from conformance.backends.pretend_cuda import PretendCuda
         from conformance.backends.simulated_devices import simulated_devices
 
-        devices = self._lasting.enter_context(simulated_devices(1, self.target.properties()))
+        cuda = PretendCuda(1, properties=self.target.properties())
+        devices = self._lasting.enter_context(simulated_devices(1, cuda))
         torch.version.hip, torch.version.cuda = HIP_VERSION, None
         self._driver = EmulatedDriver(self.target, devices)
         self._driver.watch_compiler()
@@ -95,6 +97,10 @@ class EmulatedBackend:
         """Pretend to have `count` GPUs."""
         with self._driver.devices.at_least(count):
             yield
+
+    def loading(self) -> AbstractContextManager[None]:
+        """Two GPUs to count."""
+        return self._driver.devices.at_least(2)
 
     def has_started(self) -> bool:
         """There is no GPU to start: a fork carries what is pretended along."""

@@ -83,14 +83,24 @@ class InterpreterBackend(Plain):
     @contextmanager
     def devices(self, count: int) -> Iterator[None]:
         """Pretend to have `count` GPUs."""
+        from conformance.backends.corrections import CUDA
         from conformance.backends.simulated_devices import simulated_devices
 
-        with simulated_devices(count):
+        with simulated_devices(count, CUDA):
             self._pretending = True
             try:
                 yield
             finally:
                 self._pretending = False
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Two GPUs to count."""
+        from conformance.backends.corrections import CUDA
+        from conformance.backends.simulated_devices import replaced
+
+        with CUDA.at_least(2), replaced([(torch.cuda, "device_count", lambda: CUDA.count)]):
+            yield
 
     def device_count(self) -> int:
         """One, the CPU; :meth:`devices` gives pretend GPUs."""

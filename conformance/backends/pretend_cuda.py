@@ -7,6 +7,8 @@ one such device, the CPU; simulated devices have several.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from types import TracebackType
 from typing import Any
@@ -96,6 +98,26 @@ class PretendCuda:
         self._cpu_counts = cpu_counts
         self._properties = properties
         self._stream = Stream()
+
+    @contextmanager
+    def at_least(self, count: int) -> Iterator[None]:
+        """As many as that within a ``with`` statement; the first is current afterwards if its own is gone."""
+        before, self.count = self.count, max(count, self.count)
+        try:
+            yield
+        finally:
+            self.count = before
+            self.current = min(self.current, before - 1)
+
+    @contextmanager
+    def as_gpus(self, count: int) -> Iterator[None]:
+        """`count` GPUs within a ``with`` statement, the first current, and the CPU none of them."""
+        before = self.count, self.current, self._cpu_counts
+        self.count, self.current, self._cpu_counts = count, 0, False
+        try:
+            yield
+        finally:
+            self.count, self.current, self._cpu_counts = before
 
     def index(self, device: Any) -> int:
         """The index that torch.cuda's functions take `device` for; ``None`` and ``cuda`` are the current one.

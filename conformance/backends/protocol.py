@@ -87,6 +87,10 @@ class PoisonedLanes:
 class Plain:
     """What a backend answers that leaves nothing open, and compiles out of sight."""
 
+    def loading(self) -> AbstractContextManager[None]:
+        """What there is, is what a library sees."""
+        return nullcontext()
+
     def start_case(self, case: str) -> str:
         """Nothing is chosen."""
         return ""
@@ -135,6 +139,12 @@ class Backend(Protocol):
         """Within it, :meth:`device` names `count` devices at least: real ones, or pretended.
 
         Raises :class:`BackendUnavailable` where there are fewer.
+        """
+
+    def loading(self) -> AbstractContextManager[None]:
+        """Within it the subject is imported: where GPUs are pretended, one that counts them finds several.
+
+        One that guards its launches only then is judged as on the machine that the device clauses are about.
         """
 
     def synchronize(self) -> None:

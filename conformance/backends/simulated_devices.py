@@ -11,13 +11,16 @@ the device that the backward runs on. That device is current meanwhile, as it is
 threads.
 
 One thread only: a mode belongs to its thread, and the interpreter has one program at a time. What the
-engine makes in a graph that spans devices is taken to be on the device of the outputs.
+engine makes in a graph that spans devices is taken to be on the device of the outputs. What ``torch.compile``
+compiles is out of the mode's sight, and raises :class:`BackendUnavailable`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -27,8 +30,8 @@ from torch._library.custom_ops import CustomOpDef
 from torch.overrides import TorchFunctionMode
 from triton.runtime.interpreter import GridExecutor
 
-from conformance.backends.pretend_cuda import PROPERTIES
 from conformance.backends.pretend_cuda import PretendCuda
+from conformance.backends.protocol import BackendUnavailable
 
 
 _TAG = "_pretend_device"
@@ -94,12 +97,19 @@ def _undispatched(stock: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _without_compiler(callback: Any) -> Any:
+    """What Dynamo asks before it runs a function: with a compiler, or with none, as torch's own code does."""
+    if callback:
+        raise BackendUnavailable("a function under torch.compile reaches past the simulated devices")
+    return callback
+
+
 class SimulatedDevices(TorchFunctionMode):
     """The pretend devices of one ``with`` statement."""
 
-    def __init__(self, count: int, properties: Any = PROPERTIES) -> None:
+    def __init__(self, cuda: PretendCuda) -> None:
         super().__init__()
-        self._cuda = PretendCuda(count, properties=properties)
+        self._cuda = cuda
         #: The device that the running backward belongs to.
         self._engine: int | None = None
         self._handlers: dict[Any, Callable[..., Any]] = {
@@ -124,16 +134,9 @@ class SimulatedDevices(TorchFunctionMode):
         """How many there are."""
         return self._cuda.count
 
-    @contextmanager
-    def at_least(self, count: int) -> Iterator[None]:
-        """As many as that within a ``with`` statement; the first is current afterwards if its own is gone."""
-        before = self._cuda.count
-        self._cuda.count = max(count, before)
-        try:
-            yield
-        finally:
-            self._cuda.count = before
-            self._cuda.current = min(self._cuda.current, before - 1)
+    def at_least(self, count: int) -> AbstractContextManager[None]:
+        """As many as that within a ``with`` statement."""
+        return self._cuda.at_least(count)
 
     def of(self, tensor: torch.Tensor) -> int:
         """Index of the device that `tensor` is on; -1 for the CPU."""
@@ -276,26 +279,29 @@ class SimulatedDevices(TorchFunctionMode):
             (_autograd, "_engine_run_backward", self.run_engine(_autograd._engine_run_backward)),
             (CustomOpDef, "__call__", _undispatched(CustomOpDef.__call__)),
         ]
+        if dynamo := sys.modules.get("torch._dynamo.eval_frame"):
+            wrapped.append((dynamo, "_callback_from_stance", _without_compiler))
         # Older versions of torch lack some of torch.accelerator.
         return [each for each in (*cuda.stand_ins(), *counted, *wrapped) if hasattr(each[0], each[1])]
 
 
 @contextmanager
-def simulated_devices(count: int = 2, properties: Any = PROPERTIES) -> Iterator[SimulatedDevices]:
+def simulated_devices(count: int = 2, cuda: PretendCuda | None = None) -> Iterator[SimulatedDevices]:
     """`count` pretend GPUs, the first current; ``torch.cuda`` and the launches are as before afterwards.
 
-    `properties` is what ``torch.cuda.get_device_properties`` answers for each.
+    `cuda` is what pretends already: a library may have kept a guard of its, which then guards here.
     Raises :class:`ValueError` for a count below 1.
     """
     if count < 1:
         raise ValueError(f"simulated_devices({count}): there must be at least one device")
-    devices = SimulatedDevices(count, properties)
-    with _replaced(devices.stand_ins()), devices:
+    cuda = cuda or PretendCuda(count)
+    devices = SimulatedDevices(cuda)
+    with cuda.as_gpus(count), replaced(devices.stand_ins()), devices:
         yield devices
 
 
 @contextmanager
-def _replaced(stand_ins: list[tuple[Any, str, Any]]) -> Iterator[None]:
+def replaced(stand_ins: list[tuple[Any, str, Any]]) -> Iterator[None]:
     """Attributes replaced for the length of a ``with`` statement; one that was not there is removed again."""
     missing = object()
     before = [(owner, name, vars(owner).get(name, missing)) for owner, name, _ in stand_ins]

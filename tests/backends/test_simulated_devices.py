@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from triton.runtime.interpreter import GridExecutor
 
 from conformance.backends.corrections import install_corrections
+from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.simulated_devices import SimulatedDevices
 from conformance.backends.simulated_devices import simulated_devices
 from conformance.backends.simulated_devices import tag
@@ -282,3 +283,11 @@ def test_inside_a_custom_operator(devices: SimulatedDevices) -> None:
     x, weight = (torch.ones(5, device="cuda:1") for _ in range(2))
     assert _scale_operator(x, weight).device == torch.device("cuda", 1)
     assert devices.current == 0
+
+
+def test_a_compiled_function_proves_nothing(devices: SimulatedDevices) -> None:
+    """Dynamo would trace the CPU tensors that lie behind; the backend says that it cannot."""
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    x = torch.ones(3, device="cuda:1")
+    with pytest.raises(BackendUnavailable, match=r"torch\.compile reaches past"), simulated_devices(2):
+        compiled(x)
