@@ -1,10 +1,12 @@
 """QuACK's norms in the CuTe DSL: ``rmsnorm`` and ``layernorm_fwd`` of ``quack.rmsnorm``.
 
-From the source of 0.6: RMSNorm computes in float32 and rounds once, with autograd; ``residual`` with
-``prenorm=True`` gives the norm and the sum in the dtype of ``residual``, and the norm reads the float32
-sum; weight may be ``None``; what has another last stride than 1 is copied. LayerNorm is a forward function
-without autograd and takes two-dimensional ``x`` with weight and bias in float32, so that dtype alone is
-declared.
+From the source of 0.6.5: RMSNorm computes in float32 and rounds once, with autograd; ``x``, ``residual``
+and ``weight`` may each have any of the three dtypes; ``residual`` with ``prenorm=True`` gives the norm and
+the sum in the dtype of ``residual``, and the norm reads the float32 sum; where dtypes agree, the gradient
+of both addends is one tensor; weight may be ``None``. What has another last stride than 1 is copied; else
+addresses and row strides must be multiples of the vector that the hidden size allows, up to 16 bytes, and
+TVM's call checks that they are. LayerNorm is a forward function without autograd; it takes two dimensions,
+so rows are flattened for it, and weight and bias in float32, so that dtype alone is declared.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def _kernels() -> Mapping[str, Kernel]:
     from quack.rmsnorm import rmsnorm
 
     def layer(x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float) -> Any:
-        return layernorm_fwd(x, weight, bias, eps=eps)
+        return layernorm_fwd(x.reshape(-1, x.shape[-1]), weight, bias, eps=eps).reshape(x.shape)
 
     def rms(x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> Any:
         return rmsnorm(x, weight, eps=eps)
@@ -33,11 +35,16 @@ def _kernels() -> Mapping[str, Kernel]:
     def fused(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor | None, eps: float) -> Any:
         return rmsnorm(x, weight, residual=residual, eps=eps, prenorm=True)
 
-    plain = Contract(layouts="any", mixed_dtypes="either")
-    summed = Contract(
-        layouts="any", mixed_dtypes="either", residual_out_dtype="residual", shared={"dresidual": "dx"}
+    computed: dict[str, Any] = {"layouts": "contiguous", "mixed_dtypes": "computed"}
+    plain = Contract(**computed)
+    summed = Contract(**computed, residual_out_dtype="residual", shared={"dresidual": "dx"})
+    layered = Contract(
+        dtypes=("float32",),
+        layouts="contiguous",
+        mixed_dtypes="either",
+        optional_weight=False,
+        backward=False,
     )
-    layered = Contract(dtypes=("float32",), mixed_dtypes="either", optional_weight=False, backward=False)
     return {
         "layer_norm": Kernel(call=layer, contract=layered),
         "rms_norm": Kernel(call=rms, contract=plain),
