@@ -24,6 +24,7 @@ from torch import Tensor
 from conformance.kernels import plan
 from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
+from conformance.kernels.launch import launch
 from conformance.kernels.launch import on_device_of
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import no_parts
@@ -224,24 +225,35 @@ def _launch(
     if dh is not None and planned.splits > 2:
         projection = torch.empty_like(rstd)
         offset = None if mean is None else torch.empty_like(rstd)
-        _row_means[(rows,)](
-            dy, h, weight, mean, rstd, projection, offset, dy_stride, h_stride, hidden_size,
-            TILES=plan.ceil_div(hidden_size, tile.block), BLOCK=tile.block,
-            STAGES=min(planned.stages, 3), num_warps=tile.num_warps,
+        launch(
+            _row_means, (rows,),
+            (dy, h, weight, mean, rstd, projection, offset, dy_stride, h_stride, hidden_size),
+            {
+                "TILES": plan.ceil_div(hidden_size, tile.block), "BLOCK": tile.block,
+                "STAGES": min(planned.stages, 3),
+            },
+            num_warps=tile.num_warps, num_stages=planned.stages,
         )  # fmt: skip
     dweight_rows, dbias_rows = (
         None if each is None else rstd.new_empty((planned.groups, hidden_size)) for each in (dweight, dbias)
     )
-    _sweep[(planned.groups, planned.splits)](
-        dy, h, weight, mean, rstd, projection, offset, stream, dh, dweight_rows, dbias_rows,
-        dy_stride, h_stride, stream_stride, rows, hidden_size,
-        ROWS=tile.rows, PARTS=tile.parts, BLOCK=tile.block, HALVES=planned.splits == 2,
-        STAGES=planned.stages, num_warps=tile.num_warps, num_stages=planned.stages,
+    launch(
+        _sweep, (planned.groups, planned.splits),
+        (
+            dy, h, weight, mean, rstd, projection, offset, stream, dh, dweight_rows, dbias_rows,
+            dy_stride, h_stride, stream_stride, rows, hidden_size,
+        ),
+        {
+            "ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block, "HALVES": planned.splits == 2,
+            "STAGES": planned.stages,
+        },
+        num_warps=tile.num_warps, num_stages=planned.stages,
     )  # fmt: skip
     columns = plan.total_columns(hidden_size, device)
     for partial, gradient in ((dweight_rows, dweight), (dbias_rows, dbias)):
         if gradient is not None:
-            _total[(plan.ceil_div(hidden_size, columns),)](
-                partial, gradient, planned.groups, hidden_size,
-                GROUPS=TOTAL_GROUPS, BLOCK=columns, num_warps=4, num_stages=1,
+            launch(
+                _total, (plan.ceil_div(hidden_size, columns),),
+                (partial, gradient, planned.groups, hidden_size),
+                {"GROUPS": TOTAL_GROUPS, "BLOCK": columns}, num_warps=4, num_stages=1,
             )  # fmt: skip

@@ -35,6 +35,7 @@ from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
+from conformance.kernels.launch import new_like
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
@@ -159,8 +160,8 @@ def _forward(
     x: Tensor, residual: Tensor, weight: Tensor | None, eps: float, in_place: bool, *, statistics: bool
 ) -> tuple[Tensor, Tensor, Any]:
     """``y``, ``residual_out``, and ``rstd`` where `statistics` asks for it."""
-    y = x.new_empty(x.shape)
-    residual_out = residual if in_place else x.new_empty(x.shape)
+    y = new_like(x)
+    residual_out = residual if in_place else new_like(x)
     rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
     (x_rows, x_stride), (residual_rows, residual_stride) = addressed(x), addressed(residual)
     written, written_stride = addressed(residual_out)

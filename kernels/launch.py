@@ -7,10 +7,19 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+import triton
 from torch import Tensor
 
 from conformance.kernels import plan
 from conformance.kernels.guards import as_rows
+
+
+#: Compiled kernels, by what they are compiled for. Each keeps its source, so no other has the same id.
+_COMPILED: dict[tuple[object, ...], Any] = {}
+#: What others replace to see or change every launch.
+_TRITONS_RUN = triton.JITFunction.run
+#: Settings that a launch heeds; their own attributes are those that the process has set. Since Triton 3.4.
+_SETTINGS = (triton.knobs.runtime, triton.knobs.compilation) if hasattr(triton, "knobs") else ()
 
 
 def on_device_of(operand: Tensor) -> AbstractContextManager[Any]:
@@ -41,11 +50,66 @@ def contiguous(parameter: Tensor | None) -> Tensor | None:
     return None if parameter is None else parameter.contiguous()
 
 
+def new_like(operand: Tensor) -> Tensor:
+    """A new contiguous tensor of the operand's shape, dtype and device."""
+    # `new_empty` takes three times as long.
+    return torch.empty_like(operand, memory_format=torch.contiguous_format)
+
+
 def is_recorded(*operands: Tensor | None) -> bool:
     """Whether a call with these operands goes through autograd: under torch.compile, always."""
     if torch.compiler.is_compiling():
         return True
-    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in operands)
+    if not torch.is_grad_enabled():
+        return False
+    return any(each is not None and each.requires_grad for each in operands)
+
+
+def launch(
+    kernel: Any, grid: tuple[int, ...], operands: tuple[object, ...], constants: dict[str, int],
+    *, num_warps: int, num_stages: int,
+) -> None:  # fmt: skip
+    """Launch `kernel` with `operands`, a tensor first, and, after them in its signature, `constants`.
+
+    The device of the operands is the current one. Triton looks at every argument to find the compiled kernel,
+    which takes as long as all else of a call; what it found is kept here, by all that it looks at.
+    """
+    found = None
+    kept = not torch.compiler.is_compiling() and _is_plain(kernel)
+    if kept:
+        first: Any = operands[0]
+        key = (
+            id(kernel), triton.runtime.driver.active, first.get_device(), num_warps, num_stages,
+            *constants.values(), *map(_compiled_for, operands),
+        )  # fmt: skip
+        found = _COMPILED.get(key)
+    if found is None:
+        found = kernel[grid](*operands, **constants, num_warps=num_warps, num_stages=num_stages)
+        # AMD's backend looks at more than is in the key: at the size of a tensor's memory.
+        if kept and found is not None and found.metadata.target.backend == "cuda":
+            _COMPILED[key] = found
+    else:
+        all_three = (*grid, 1, 1)[:3]
+        found[all_three](*operands, *constants.values())
+
+
+def _is_plain(kernel: Any) -> bool:
+    """Whether a launch of `kernel` does only what Triton's own does: no interpreter, no hook, no setting."""
+    return (
+        type(kernel) is triton.JITFunction
+        and triton.JITFunction.run is _TRITONS_RUN
+        and not kernel.pre_run_hooks
+        and not any(map(vars, _SETTINGS))
+    )
+
+
+def _compiled_for(operand: object) -> object:
+    """What of an argument a kernel is compiled for, on an NVIDIA GPU; a float's value is no part of it."""
+    if isinstance(operand, Tensor):
+        return operand.dtype, operand.data_ptr() % 16 == 0
+    if isinstance(operand, int):
+        return operand == 1, operand % 16 == 0, operand < 2**31
+    return type(operand)
 
 
 def launch_rows(
@@ -62,14 +126,12 @@ def launch_rows(
         return
     with on_device_of(x):
         if hidden_size <= plan.WIDEST_HELD["layer_norm" if layer_norm else "rms_norm"]:
-            tile = plan.held_tile(hidden_size)
-            held[(plan.ceil_div(rows, tile.rows),)](
-                *operands, rows, hidden_size,
-                ROWS=tile.rows, PARTS=tile.parts, BLOCK=tile.block, num_warps=tile.num_warps,
-            )  # fmt: skip
+            tile, kernel = plan.held_tile(hidden_size), held
+            constants = {"ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block}
         else:
-            tile = plan.wide_tile(hidden_size, x, wide, layer_norm=layer_norm)
-            wide[(rows,)](
-                *operands, rows, hidden_size,
-                TILES=tile.parts, BLOCK=tile.block, num_warps=tile.num_warps, num_stages=1,
-            )  # fmt: skip
+            tile, kernel = plan.wide_tile(hidden_size, x, wide, layer_norm=layer_norm), wide
+            constants = {"TILES": tile.parts, "BLOCK": tile.block}
+        grid = (plan.ceil_div(rows, tile.rows),)
+        launch(
+            kernel, grid, (*operands, rows, hidden_size), constants, num_warps=tile.num_warps, num_stages=1
+        )

@@ -34,6 +34,7 @@ from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
+from conformance.kernels.launch import new_like
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
@@ -174,7 +175,7 @@ def _forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, *, statistics: bool
 ) -> tuple[Tensor, Any, Any]:
     """``y``, and ``mean`` and ``rstd`` where `statistics` asks for them."""
-    y = x.new_empty(x.shape)
+    y = new_like(x)
     mean = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
     rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
     readable, x_stride = addressed(x)

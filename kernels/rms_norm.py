@@ -29,6 +29,7 @@ from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
+from conformance.kernels.launch import new_like
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import part_columns
 
@@ -123,7 +124,7 @@ def rms_norm(
 
 def _forward(x: Tensor, weight: Tensor | None, eps: float, *, statistics: bool) -> tuple[Tensor, Any]:
     """``y``, and ``rstd`` where `statistics` asks for it."""
-    y = x.new_empty(x.shape)
+    y = new_like(x)
     rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
     readable, x_stride = addressed(x)
     operands = readable, contiguous(weight), y, rstd, x_stride, eps
