@@ -166,10 +166,14 @@ def _sweep(
 
 @triton.jit
 def _total(
-    partial_ptr, gradient_ptr, groups, hidden_size, GROUPS: tl.constexpr, BLOCK: tl.constexpr
+    partial_ptr, gradient_ptr, second_ptr, groups, hidden_size, GROUPS: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Add up the scratch, (groups, H), and round it once."""
+    """Add up each scratch, (groups, H), and round it once; the second, if any, lies behind the first."""
     column = part_columns(0, tl.program_id(0), BLOCK)
+    if second_ptr is not None:
+        partial_ptr += tl.program_id(1).to(tl.int64) * groups * hidden_size
+        if tl.program_id(1) == 1:
+            gradient_ptr = second_ptr
     sums = tl.zeros([GROUPS, BLOCK], dtype=tl.float32)
     for first in range(0, groups, GROUPS):
         group = first + tl.arange(0, GROUPS)[:, None]
@@ -234,9 +238,10 @@ def _launch(
             },
             num_warps=tile.num_warps, num_stages=planned.stages,
         )  # fmt: skip
-    dweight_rows, dbias_rows = (
-        None if each is None else rstd.new_empty((planned.groups, hidden_size)) for each in (dweight, dbias)
-    )
+    sums = [each for each in (dweight, dbias) if each is not None]
+    scratch = rstd.new_empty((len(sums), planned.groups, hidden_size))
+    dweight_rows = None if dweight is None else scratch[0]
+    dbias_rows = None if dbias is None else scratch[-1]
     launch(
         _sweep, (planned.groups, planned.splits),
         (
@@ -249,11 +254,10 @@ def _launch(
         },
         num_warps=tile.num_warps, num_stages=planned.stages,
     )  # fmt: skip
-    columns = plan.total_columns(hidden_size, device)
-    for partial, gradient in ((dweight_rows, dweight), (dbias_rows, dbias)):
-        if gradient is not None:
-            launch(
-                _total, (plan.ceil_div(hidden_size, columns),),
-                (partial, gradient, planned.groups, hidden_size),
-                {"GROUPS": TOTAL_GROUPS, "BLOCK": columns}, num_warps=4, num_stages=1,
-            )  # fmt: skip
+    if sums:
+        columns = plan.total_columns(hidden_size, device)
+        launch(
+            _total, (plan.ceil_div(hidden_size, columns), len(sums)),
+            (scratch, sums[0], sums[1] if len(sums) > 1 else None, planned.groups, hidden_size),
+            {"GROUPS": TOTAL_GROUPS, "BLOCK": columns}, num_warps=4, num_stages=1,
+        )  # fmt: skip
