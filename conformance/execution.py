@@ -187,7 +187,9 @@ def _out_of_memory(stage: Stage, blank: Result, text: str) -> Result:
 
 
 #: Words by which a refusal speaks of a shape or a place: "doesn't support feature dim >= 64KB".
-_OF_A_SHAPE = ("device", "stride", "shape", "hidden", "dim", "feature")
+_OF_A_SHAPE = ("device", "stride", "shape", "size", "hidden", "dim", "dimension", "feature")
+#: Words by which a backward says that it has no derivative.
+_OF_A_DERIVATIVE = ("create_graph", "double", "twice")
 
 
 def is_clean_refusal(error: Exception, case: Case) -> bool:
@@ -195,7 +197,7 @@ def is_clean_refusal(error: Exception, case: Case) -> bool:
     # NotImplementedError is torch's word for a dtype without a kernel.
     if isinstance(error, (TypeError, ValueError, NotImplementedError)):
         return True
-    names = (*case.op.operands, *case.op.upstream, "eps", "dtype", "type", *_OF_A_SHAPE)
+    names = (*case.op.operands, *case.op.upstream, "eps", "dtype", "type", *_OF_A_SHAPE, *_OF_A_DERIVATIVE)
     words = {word.lower() for word in re.findall(r"\w+", str(error))}
     return isinstance(error, RuntimeError) and any(name in words for name in names)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -145,18 +146,28 @@ def _stored_sum(case: Case, contract: Contract, exact: Mapping[str, Array]) -> A
 def forward_standard(case: Case, contract: Contract, exact: Mapping[str, Array]) -> Standard:
     """The exact outputs and statistics; ``residual_out`` is the correctly rounded sum, with no bound.
 
-    Where either sum may be read, the bound reaches as far as that of the other one.
+    Where either sum may be read, the bound reaches as far as that of the other one, and as that of one sum's
+    elements scaled by the other one's statistic.
     """
     if case.operation != "fused_add_rms_norm":
         return _normalized(case, contract, exact, None)
-    first, *other = (_normalized(case, contract, exact, read) for read in _sums_read(case, contract, exact))
-    bounds = dict(first.bounds)
-    for each in other:
+    norms = [_normalized(case, contract, exact, read) for read in _sums_read(case, contract, exact)]
+    first, bounds = norms[0], dict(norms[0].bounds)
+    for each, scaling in product(norms, norms):
+        values = _scaled_by(each, scaling)
         for name, bound in bounds.items():
-            apart = np.abs(each.exact[name] - first.exact[name])
-            bounds[name] = np.fmax(bound, apart + each.bounds[name])
+            bounds[name] = np.fmax(bound, np.abs(values[name] - first.exact[name]) + each.bounds[name])
     values = {**first.exact, "residual_out": _stored_sum(case, contract, exact)}
     return Standard(values, {**bounds, "residual_out": np.zeros(case.shape)})
+
+
+def _scaled_by(norm: Standard, other: Standard) -> Mapping[str, Array]:
+    """The exact values with ``y`` made from the elements of one sum and the ``rstd`` of another."""
+    if other is norm:
+        return norm.exact
+    with np.errstate(all="ignore"):
+        ratio = other.exact["rstd"] / norm.exact["rstd"]
+    return {**norm.exact, "y": norm.exact["y"] * ratio[..., np.newaxis]}
 
 
 def _normalized(case: Case, contract: Contract, exact: Mapping[str, Array], read: Array | None) -> Standard:
@@ -222,9 +233,9 @@ def _has_form(
 def _check_layout(
     judgement: Judgement, case: Case, contract: Contract, name: str, output: torch.Tensor
 ) -> None:
-    """Outputs are contiguous, or strided as ``x`` where that is declared, but for those in place."""
+    """Outputs are contiguous, or what is declared in its place, but for those in place."""
     strides = LAYOUTS[case.layout_of("x")](case.shape).strides
-    if name in contract.in_place:
+    if name in contract.in_place or contract.output_layout == "any":
         return
     like_x = contract.output_layout == "like-x"
     if output.stride() != strides if like_x else not output.is_contiguous():

@@ -33,7 +33,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "gradient_sum": ("float32", "stored"),
     "eps_placement": ("inside", "outside"),
     "layouts": ("contiguous", "row-strided", "any"),
-    "output_layout": ("contiguous", "like-x"),
+    "output_layout": ("contiguous", "like-x", "any"),
 }
 
 
@@ -86,7 +86,7 @@ class Contract:
     weight_offset: float = 0.0
     #: ``row-strided``: any row stride, unit column stride; ``contiguous``; ``any``.
     layouts: str = "row-strided"
-    #: Strides of the outputs: ``contiguous`` or ``like-x``.
+    #: Strides of the outputs: ``contiguous``, ``like-x``, or ``any`` where nothing is promised.
     output_layout: str = "contiguous"
     #: `call_in_place`: output to the operand whose storage it takes, ``{"y": "x"}``. Backward of `call`:
     #: gradient to the incoming gradient that it overwrites, ``{"dx": "dy"}``.

@@ -22,6 +22,8 @@ from conformance.backends.protocol import python_version
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 _AMD_DRIVER = Path("/sys/module/amdgpu/version")
+#: What torch's allocator may keep on device 0 between cases.
+_KEPT_BYTES = 1 << 30
 
 
 def torch_build() -> str:
@@ -123,10 +125,22 @@ class TorchGpuBackend(Plain):
 
     @contextmanager
     def devices(self, count: int) -> Iterator[None]:
-        """Nothing to do where torch sees as many; raises :class:`BackendUnavailable` where it does not."""
+        """Use each once; raises :class:`BackendUnavailable` where torch sees fewer.
+
+        torch makes no context on a device before it is used. While device 0 has none, device 1 stays CUDA's
+        current one although torch says 0, and a launch that forgot its guard goes well.
+        """
         if self.device_count() < count:
             raise BackendUnavailable(f"this needs {count} GPUs, and torch sees {self.device_count()}")
+        for index in range(count):
+            torch.cuda.synchronize(index)
         yield
+
+    def start_case(self, case: str) -> str:
+        """Nothing is chosen. What large cases left with torch's allocator goes back, for other workers."""
+        if self.has_started() and torch.cuda.memory_reserved() > _KEPT_BYTES:
+            torch.cuda.empty_cache()
+        return ""
 
     def has_started(self) -> bool:
         """Whether torch has started CUDA or HIP in this process."""

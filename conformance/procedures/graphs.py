@@ -21,7 +21,7 @@ WARM_UP = 3
 def graph(stage: Stage) -> None:
     """Captured once, replayed on other contents."""
     props, other = stage.prepare(), stage.prepare(stage.case.smaller(regime="offset"))
-    leaves = stage.leaves(props)
+    leaves = _arguments(stage, props)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with subjects_code(), torch.cuda.stream(stream):
@@ -47,11 +47,18 @@ def compiled(stage: Stage) -> None:
     counters.clear()
     props = stage.prepare()
     with subjects_code():
-        observed = _bare(torch.compile(stage.kernel.call), props, stage.leaves(props))
+        observed = _bare(torch.compile(stage.kernel.call), props, _arguments(stage, props))
         stage.backend.synchronize()
     breaks = sum(counters["graph_break"].values())
     stage.note = f"{breaks} graph break(s)" if breaks else ""
     stage.judge(props, observed)
+
+
+def _arguments(stage: Stage, props: Props) -> dict[str, torch.Tensor]:
+    """By operand: leaves where the case goes on to backward, else tensors that require no gradient."""
+    if props.upstream:
+        return stage.leaves(props)
+    return {name: each.view for name, each in props.operands.items()}
 
 
 def _bare(function: Callable[..., Any], props: Props, leaves: dict[str, torch.Tensor]) -> Observed:

@@ -63,7 +63,7 @@ LIBRARY = Library(
     name="conch",
     distribution="conch-triton-kernels",
     source="https://github.com/stackav-oss/conch",
-    backends=("cuda", "rocm", "interpreter"),
+    backends=("cuda", "rocm", "interpreter", "rocm-emulated"),
     variants={
         "": Variant(operations=_OPERATIONS, kernels=_default),
         "gemma": Variant(operations=_OPERATIONS, kernels=_gemma),

@@ -52,6 +52,6 @@ LIBRARY = Library(
     name="fla",
     distribution="fla-core",
     source="https://github.com/fla-org/flash-linear-attention",
-    backends=("cuda", "rocm", "interpreter"),
+    backends=("cuda", "rocm", "interpreter", "rocm-emulated"),
     variants={"": Variant(operations=("layer_norm", "rms_norm", "fused_add_rms_norm"), kernels=_kernels)},
 )

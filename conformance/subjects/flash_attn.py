@@ -69,7 +69,7 @@ LIBRARY = Library(
     distribution="flash-attn",
     source="https://github.com/Dao-AILab/flash-attention",
     install="pip install flash-attn --no-build-isolation",
-    backends=("cuda", "rocm", "interpreter"),
+    backends=("cuda", "rocm", "interpreter", "rocm-emulated"),
     variants={
         "": Variant(operations=_OPERATIONS, kernels=_default),
         "zero-centered": Variant(operations=_OPERATIONS, kernels=_zero_centered),

@@ -75,7 +75,7 @@ LIBRARY = Library(
     name="liger",
     distribution="liger-kernel",
     source="https://github.com/linkedin/Liger-Kernel",
-    backends=("cuda", "rocm", "interpreter"),
+    backends=("cuda", "rocm", "interpreter", "rocm-emulated"),
     variants={
         "": Variant(operations=("layer_norm", *_RMS), kernels=_default),
         "gemma": Variant(operations=_RMS, kernels=_gemma),

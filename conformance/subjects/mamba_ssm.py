@@ -35,7 +35,7 @@ LIBRARY = Library(
     distribution="mamba-ssm",
     source="https://github.com/state-spaces/mamba",
     install="pip install mamba-ssm --no-build-isolation",
-    backends=("cuda", "rocm", "interpreter"),
+    backends=("cuda", "rocm", "interpreter", "rocm-emulated"),
     variants={
         "": Variant(operations=("layer_norm", "rms_norm", "fused_add_rms_norm"), kernels=_default),
         "gated": Variant(operations=("layer_norm", "rms_norm"), kernels=_gated),

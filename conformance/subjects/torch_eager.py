@@ -3,8 +3,9 @@
 ``torch.nn.functional.rms_norm`` and ``layer_norm`` take any strides and any floating-point dtype; autograd
 makes the gradients. PyTorch has no fused add + RMSNorm: it is ``x + residual`` in the dtype of ``x`` and
 then the norm, so the norm reads the stored sum; autograd adds two stored gradients, and hands one tensor to
-both addends. On the backend ``interpreter`` these are PyTorch's CPU kernels: other code than on a GPU, and
-not Triton.
+both addends. A sum keeps the order of ``x``'s dimensions, so the strides of ``residual_out`` are ``x``'s
+affair. On the backend ``interpreter`` these are PyTorch's CPU kernels: other code than on a GPU, and not
+Triton.
 """
 
 from __future__ import annotations
@@ -44,7 +45,13 @@ def fused_add_rms_norm(
 def kernels() -> Mapping[str, Kernel]:
     """The three, with what PyTorch's documentation says of them."""
     plain = Contract(layouts="any", mixed_dtypes="either")
-    fused = replace(plain, normalizes="stored-sum", gradient_sum="stored", shared={"dresidual": "dx"})
+    fused = replace(
+        plain,
+        normalizes="stored-sum",
+        gradient_sum="stored",
+        shared={"dresidual": "dx"},
+        output_layout="any",
+    )
     return {
         "layer_norm": Kernel(call=layer_norm, contract=plain),
         "rms_norm": Kernel(call=rms_norm, contract=plain),

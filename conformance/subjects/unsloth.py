@@ -80,7 +80,7 @@ LIBRARY = Library(
     name="unsloth",
     distribution="unsloth",
     source="https://github.com/unslothai/unsloth",
-    backends=("cuda", "rocm", "interpreter"),
+    backends=("cuda", "rocm", "interpreter", "rocm-emulated"),
     variants={
         "": Variant(operations=("layer_norm", "rms_norm"), kernels=_default),
         "gemma": Variant(operations=("rms_norm",), kernels=_gemma),

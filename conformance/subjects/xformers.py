@@ -2,8 +2,9 @@
 
 From the docstrings of 0.0.35: contiguous operands; weight may be ``None``; gradients are refused;
 ``rms_norm_add(x, y)`` is ``x += y`` followed by ``rms_norm(x)``, so its first argument is the residual
-stream, written in place, and the norm reads the stored sum. Without a GPU the library wants
-``XFORMERS_ENABLE_TRITON=1`` in the environment.
+stream, written in place. From its kernel: the mean square is that of the float32 sum, and what it scales is
+the stored one, so either may be read. Without a GPU the library wants ``XFORMERS_ENABLE_TRITON=1`` in the
+environment.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _kernels() -> Mapping[str, Kernel]:
         layouts="contiguous",
         mixed_dtypes="computed",
         backward=False,
-        normalizes="stored-sum",
+        normalizes="either",
         residual_out_dtype="residual",
         in_place={"residual_out": "residual"},
     )
@@ -49,6 +50,6 @@ LIBRARY = Library(
     name="xformers",
     distribution="xformers",
     source="https://github.com/facebookresearch/xformers",
-    backends=("cuda", "rocm", "interpreter"),
+    backends=("cuda", "rocm", "interpreter", "rocm-emulated"),
     variants={"": Variant(operations=("rms_norm", "fused_add_rms_norm"), kernels=_kernels)},
 )
