@@ -78,7 +78,8 @@ def _head(case: Case, result: Result, subject: Subject, where: str) -> str:
 
 def _device(case: Case) -> str:
     if case.procedure == "other-device":
-        return 'DEVICE = "cuda:1"  # while cuda:0 is current'
+        # torch makes no context on a device before it is used, and leaves cuda:1 current meanwhile.
+        return 'torch.zeros(1, device="cuda:0")\nDEVICE = "cuda:1"  # while cuda:0 is current'
     return 'DEVICE = "cuda" if torch.cuda.is_available() else "cpu"'
 
 
