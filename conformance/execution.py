@@ -6,6 +6,7 @@ the pipe carries JSON alone.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -311,6 +312,8 @@ def main() -> None:
     os.dup2(2, 1)
     _be_the_first_to_go()
     session, greeting = open_session(json.loads(sys.argv[2]))
+    # What was imported stays: no collection needs to look through torch's and Triton's objects again.
+    gc.freeze()
     pipe.send_bytes(json.dumps(greeting).encode())
     while session is not None:
         try:

@@ -24,6 +24,7 @@ from conformance.amdgcn.registers import Array
 from conformance.amdgcn.registers import Group
 from conformance.amdgcn.sdwa import insert
 from conformance.amdgcn.sources import scalar_destination
+from conformance.amdgcn.sources import shared
 from conformance.amdgcn.sources import split_words
 
 
@@ -46,6 +47,7 @@ def writers_for(instruction: Instruction, entry: Operation, program: Program) ->
     ]
 
 
+@shared
 def _mask_writer(register: int) -> Writer:
     return lambda group, lanes, written: group.set_lane_mask(register, lanes)
 
@@ -64,6 +66,7 @@ def _writer(instruction: Instruction, operand: Operand, kind: str, program: Prog
     return word_writer(index, kind)
 
 
+@shared
 def word_writer(index: int, kind: str = "u32") -> Writer:
     """Writes a register."""
 
@@ -73,6 +76,7 @@ def word_writer(index: int, kind: str = "u32") -> Writer:
     return write
 
 
+@shared
 def pair_writer(index: int) -> Writer:
     """Writes a pair of registers."""
 
@@ -84,6 +88,7 @@ def pair_writer(index: int) -> Writer:
     return write
 
 
+@shared
 def half_writer(index: int, kind: str, *, high: bool, keep: bool) -> Writer:
     """Writes half a register; the other half is kept, or made zero."""
     key = kind + ("h" if high else "l")

@@ -28,6 +28,7 @@ from conformance.amdgcn.sources import constant
 from conformance.amdgcn.sources import plain_reader
 from conformance.amdgcn.sources import reader
 from conformance.amdgcn.sources import register_word
+from conformance.amdgcn.sources import shared
 from conformance.amdgcn.vector import VECTOR
 from conformance.amdgcn.vector import Action
 from conformance.amdgcn.vector_convert import packed
@@ -81,6 +82,7 @@ def _half_readers(instruction: Instruction, kinds: tuple[str, ...], *, high: boo
     return reads
 
 
+@shared
 def _half_reader(operand: Operand, kind: str, high: bool) -> Reader:
     if not operand.constant:
         if kind == "f32":

@@ -54,7 +54,6 @@ class Launched:
 class Code:
     """A program, decoded: the actions, and for each instruction the next one that is control."""
 
-    program: Program
     actions: list[Action | None]
     next_control: list[int]
     targets: list[int]
@@ -72,7 +71,7 @@ class Code:
             if each.target and each.target not in program.labels:
                 raise each.unsupported("its label is not in the kernel")
         targets = [program.labels.get(each.target, -1) for each in instructions]
-        return cls(program, actions, following[::-1], targets)
+        return cls(actions, following[::-1], targets)
 
 
 class Batch:
@@ -81,9 +80,10 @@ class Batch:
     def __init__(self, code: Code, machine: Machine, order: str, random: np.random.Generator) -> None:
         self._code = code
         self._machine = machine
+        self._program = machine.program
         self._order = order
         self._random = random
-        self._counter = np.full(machine.waves, code.program.first_instruction)
+        self._counter = np.full(machine.waves, machine.program.first_instruction)
         self._state = np.full(machine.waves, _RUNNING)
         #: When a wave ran last, in control instructions.
         self._last_run = np.zeros(machine.waves, np.int64)
@@ -148,7 +148,7 @@ class Batch:
             for index in range(begin, end):
                 actions[index](group)  # type: ignore[misc]  # only control instructions have none
         except EmulatorError as error:
-            error.at(self._code.program.location(index))
+            error.at(self._program.location(index))
             raise
         self.instructions += end - begin + 1
         self.lane_instructions += (end - begin) * group.count * group.lanes
@@ -157,7 +157,7 @@ class Batch:
 
     def _control(self, group: Group, index: int) -> int | None:
         """Carry out a control instruction; where all waves go on, ``None`` if they part or stop."""
-        name, waves = self._code.program.instructions[index].mnemonic, group.waves
+        name, waves = self._program.instructions[index].mnemonic, group.waves
         if name == "s_endpgm":
             self._stop(waves, _ENDED, index)
             return None

@@ -8,6 +8,7 @@ is its high word.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -23,7 +24,11 @@ from conformance.amdgcn.registers import Group
 
 Reader: TypeAlias = Callable[[Group], Array]
 
+#: Readers and writers are shared: programs have few operands and many instructions.
+shared = lru_cache(maxsize=1 << 14)
 
+
+@shared
 def constant(operand: Operand, kind: str) -> Array:
     """The constant's value in type `kind`, of shape [1, 1]."""
     dtype = DTYPES[kind]
@@ -54,6 +59,7 @@ def signed(operand: Operand, read: Reader) -> Reader:
     return read
 
 
+@shared
 def plain_reader(operand: Operand, kind: str, high: bool = False) -> Reader:
     """:func:`reader` without the modifiers."""
     if operand.constant or operand.absent:
@@ -72,6 +78,7 @@ def plain_reader(operand: Operand, kind: str, high: bool = False) -> Reader:
     return lambda group: join_words(group.u32[index], group.u32[index + 1]).view(dtype)
 
 
+@shared
 def register_word(operand: Operand, word: int) -> Reader:
     """What reads 32-bit word `word` of a register operand."""
     index = operand.index + word

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,6 +35,10 @@ from conformance.backends.static_facts import static_facts
 from conformance.backends.targets import MOST_THREADS
 from conformance.backends.targets import Target
 from conformance.reports.result import CompiledKernel
+
+
+#: Parsed programs that are kept: each is megabytes of small objects, and a catalogue compiles a thousand.
+PROGRAMS_KEPT = 16
 
 
 class Outside(RuntimeError):
@@ -175,7 +180,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton does not annot
         self.log = Log()
         #: By the hash that names them in Triton's cache.
         self.code: dict[str, Code] = {}
-        self._programs: dict[str, Program] = {}
+        self._parsed = lru_cache(PROGRAMS_KEPT)(Program)
         self.utils = SimpleNamespace(
             get_device_properties=self._properties,
             load_binary=lambda name, kernel, shared, device: _loaded(name),
@@ -201,10 +206,8 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]  # triton does not annot
         return Launcher(self, source, metadata)
 
     def program(self, hash: str) -> Program:
-        """The parsed assembly of a compiled kernel, parsed once. Raises :class:`EmulatorError`."""
-        if hash not in self._programs:
-            self._programs[hash] = Program(self.code[hash].assembly)
-        return self._programs[hash]
+        """The parsed assembly of a compiled kernel, kept for a while. Raises :class:`EmulatorError`."""
+        return self._parsed(self.code[hash].assembly)
 
     def watch_compiler(self) -> None:
         """From here on keep the text of whatever Triton compiles, or finds compiled: a launcher lacks it."""

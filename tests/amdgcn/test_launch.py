@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -372,3 +374,17 @@ def test_a_branch_to_elsewhere_is_unsupported() -> None:
     """Its label must be in the kernel."""
     with pytest.raises(UnsupportedInstruction, match="label"):
         run("s_branch .LBB9_9\ns_endpgm", np.zeros(1, np.uint32))
+
+
+def test_a_program_that_is_let_go_is_gone_at_once() -> None:
+    """Nothing that a program is decoded to refers back to it: no garbage collection has to find it."""
+    body = "v_add_f32_e32 v1, v0, v0\nv_mov_b32_dpp v2, v1 row_shr:1 row_mask:0xf bank_mask:0xf\n"
+    program = Program(kernel(f"{body}s_endpgm"))
+    launch(program, (1, 1, 1), 1, [], 0, Memory())
+    gc.disable()
+    try:
+        gone = weakref.ref(program)
+        del program
+        assert gone() is None
+    finally:
+        gc.enable()
