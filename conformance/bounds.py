@@ -7,7 +7,8 @@ bound of every result is
 
 ``½ ulp(dtype, |r| + E) + E``,
 
-where ``E`` bounds the float32 arithmetic before the store. For RMSNorm it comes to
+where ``E`` bounds the float32 arithmetic before the store; of a float32 result it is ``E`` alone, because to
+store that rounds nothing. For RMSNorm ``E`` comes to
 
 ``E = (15 + log2(H)/2) · u · |y|``:
 
@@ -97,18 +98,18 @@ def forward_bounds(
         computed = _normalized(fl, operation, rows, eps, declared)
         normalized = computed.normalized
         if declared.rounds_normalized and operands.get("weight") is not None:
-            normalized = normalized.stored(declared.dtype("x"))
+            normalized = fl.stored(normalized, declared.dtype("x"))
         y = fl.times(normalized, _scale(fl, operands, declared))
         y = _regrouped(fl, y, rows)
         bias = operands.get("bias")
         if bias is not None:
             y = fl.add(y, Value.exactly(bias))
         bounds = {
-            "y": y.stored(declared.dtype("x")).error,
-            "rstd": computed.rstd.stored(declared.arithmetic).error.squeeze(-1),
+            "y": fl.stored(y, declared.dtype("x")).error,
+            "rstd": computed.rstd.error.squeeze(-1),
         }
         if operation == "layer_norm":
-            bounds["mean"] = computed.mean.stored(declared.arithmetic).error.squeeze(-1)
+            bounds["mean"] = computed.mean.error.squeeze(-1)
     return bounds
 
 
@@ -145,7 +146,7 @@ def backward_bounds(
         dy = Value.exactly(np.zeros_like(rows.values) if given is None else given)
         wdy = fl.times(dy, _scale(fl, operands, declared))
         if declared.rounds_normalized and operands.get("weight") is not None:
-            wdy = wdy.stored(declared.dtype("x"))
+            wdy = fl.stored(wdy, declared.dtype("x"))
         projection = fl.mean(fl.times(computed.normalized, wdy))
         t = fl.times(computed.direction, projection)
         if operation == "layer_norm":
@@ -156,7 +157,7 @@ def backward_bounds(
         if added is not None:
             onward = Value.exactly(added)
             if declared.gradient_sum == "stored":
-                dh = dh.stored(declared.dtype("x"))
+                dh = fl.stored(dh, declared.dtype("x"))
             # Autograd adds each part to dresidual_out in turn: a rounding at the size of the first such sum.
             first = np.maximum(fl.add(onward, direct).reach, fl.subtract(onward, projected).reach)
             dh = fl.add(dh, onward).plus(fl.u * first)
@@ -165,7 +166,7 @@ def backward_bounds(
             # (dy · h) · rstd is as honest as dy · ĥ; its first product may be subnormal.
             terms = fl.times(dy, computed.normalized).plus(fl.spacing * rows.rstd)
             gradients["dweight"] = _dweight(fl, terms, dy, computed.normalized, declared)
-        return {name: gradients[name].stored(declared.dtype(name[1:])).error for name in exact}
+        return {name: fl.stored(gradients[name], declared.dtype(name[1:])).error for name in exact}
 
 
 def drift(dtype: str, got: Array, exact: Array) -> float:

@@ -55,15 +55,13 @@ class Value:
         """The same value, with more error."""
         return Value(self.exact, self.error + error)
 
-    def stored(self, dtype: str) -> Value:
-        """Rounded to `dtype`: half an ulp at the largest magnitude that may have to be rounded."""
-        return self.plus(ulp(dtype, self.reach) / 2)
-
 
 @dataclass(frozen=True)
 class Arithmetic:
     """The operations of a kernel; each adds its own rounding."""
 
+    #: What is computed in.
+    dtype: str
     #: Unit roundoff.
     u: float
     #: Spacing of the subnormal values: the absolute error of a product or quotient that falls among them.
@@ -74,7 +72,14 @@ class Arithmetic:
         """That of `dtype`; the error of both where the `reference` is no better than the kernel."""
         u = FORMATS[dtype].unit_roundoff
         no_better = np.finfo(reference.dtype).eps / 2 >= u
-        return cls(2 * u if no_better else u, float(ulp(dtype, np.zeros(()))))
+        return cls(dtype, 2 * u if no_better else u, float(ulp(dtype, np.zeros(()))))
+
+    def stored(self, value: Value, dtype: str) -> Value:
+        """Rounded to `dtype`: half an ulp at the largest magnitude that may have to be rounded.
+
+        Nothing for what is computed in: its last operation has been rounded to that already.
+        """
+        return value if dtype == self.dtype else value.plus(ulp(dtype, value.reach) / 2)
 
     def rounded(self, value: Value, units: float = 1) -> Value:
         """`units` roundings of the value."""

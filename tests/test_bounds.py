@@ -104,6 +104,15 @@ def test_rms_norm_has_the_closed_form_of_the_contract(hidden_size: int) -> None:
     np.testing.assert_allclose(case.forward_bounds["y"] - half, error, rtol=1e-3, atol=1e-12)
 
 
+@pytest.mark.parametrize("hidden_size", [1024, 65536])
+def test_to_store_a_float32_result_is_no_rounding(hidden_size: int) -> None:
+    """Of a float32 result the bound is ``E`` alone: its last operation was rounded to float32."""
+    x = np.random.default_rng(1).standard_normal((2, hidden_size)).astype(np.float32)
+    case = Case("rms_norm", "float32", x.astype(float))
+    error = (15 + np.log2(hidden_size) / 2) * 2.0**-24 * np.abs(case.forward["y"])
+    np.testing.assert_allclose(case.forward_bounds["y"], error, rtol=1e-3, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gradients_from_the_stored_sum_have_their_own_bound(dtype: str) -> None:
     """The stored sum with the unrounded one's rstd is within the bounds of that choice only."""
