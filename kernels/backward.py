@@ -26,6 +26,7 @@ from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import launch
 from conformance.kernels.launch import on_device_of
+from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
@@ -68,24 +69,25 @@ def _row_means(
 def _sweep(
     dy_ptr, h_ptr, weight_ptr, mean_ptr, rstd_ptr, projection_ptr, offset_ptr, stream_ptr,
     dh_ptr, dweight_ptr, dbias_ptr, dy_stride, h_stride, stream_stride, row_count, hidden_size,
-    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, HALVES: tl.constexpr, STAGES: tl.constexpr,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, HALVES: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Write dh of this program's columns in every row of its group, and one row of each scratch."""
     group = tl.program_id(0)
     own = tl.program_id(1) * (PARTS * BLOCK)
     other = (1 - tl.program_id(1)) * (PARTS * BLOCK)
     if weight_ptr is not None:
-        weight = load_parts(weight_ptr, True, own, hidden_size, PARTS, BLOCK)
+        weight = load_parts(weight_ptr, True, own, hidden_size, PARTS, BLOCK, FULL)
         if HALVES:
-            other_weight = load_parts(weight_ptr, True, other, hidden_size, PARTS, BLOCK)
+            other_weight = load_parts(weight_ptr, True, other, hidden_size, PARTS, BLOCK, FULL)
     dweight = zero_parts(PARTS, ROWS, BLOCK)
     dbias = zero_parts(PARTS, ROWS, BLOCK)
     for tile in tl.range(group, tl.cdiv(row_count, ROWS), tl.num_programs(0), num_stages=STAGES):
         # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
         row = (tile * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
         inside = row < row_count
-        dy = load_parts(dy_ptr + row * dy_stride, inside, own, hidden_size, PARTS, BLOCK)
-        h = load_parts(h_ptr + row * h_stride, inside, own, hidden_size, PARTS, BLOCK)
+        dy = load_parts(dy_ptr + row * dy_stride, inside, own, hidden_size, PARTS, BLOCK, FULL)
+        h = load_parts(h_ptr + row * h_stride, inside, own, hidden_size, PARTS, BLOCK, FULL)
         rstd = tl.load(rstd_ptr + row, mask=inside, other=0.0)
         mean = 0.0
         if mean_ptr is not None:
@@ -116,8 +118,8 @@ def _sweep(
         if dbias_ptr is not None:
             dbias = new_dbias
         if HALVES:
-            other_dy = load_parts(dy_ptr + row * dy_stride, inside, other, hidden_size, PARTS, BLOCK)
-            other_h = load_parts(h_ptr + row * h_stride, inside, other, hidden_size, PARTS, BLOCK)
+            other_dy = load_parts(dy_ptr + row * dy_stride, inside, other, hidden_size, PARTS, BLOCK, FULL)
+            other_h = load_parts(h_ptr + row * h_stride, inside, other, hidden_size, PARTS, BLOCK, FULL)
             # Summed apart and added last, so that both programs of a row get the same bits.
             other_products = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
             other_total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
@@ -147,7 +149,7 @@ def _sweep(
             offset = offset * rstd
             for part in tl.static_range(PARTS):
                 column = part_columns(own, part, BLOCK)
-                mask = inside & (column < hidden_size)
+                mask = inside & inside_row(column, hidden_size, FULL)
                 dh = wdy[part] * rstd - h_hat[part] * slope
                 if mean_ptr is not None:
                     dh -= offset
@@ -249,7 +251,8 @@ def _launch(
             dy_stride, h_stride, stream_stride, rows, hidden_size,
         ),
         {
-            "ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block, "HALVES": planned.splits == 2,
+            "ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block,
+            "FULL": planned.splits * tile.columns == hidden_size, "HALVES": planned.splits == 2,
             "STAGES": planned.stages,
         },
         num_warps=tile.num_warps, num_stages=planned.stages,

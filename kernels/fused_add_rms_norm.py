@@ -36,6 +36,7 @@ from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
+from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
@@ -45,13 +46,15 @@ from conformance.kernels.parts import part_columns
 def _forward_held(
     x_ptr, residual_ptr, weight_ptr, y_ptr, residual_out_ptr, rstd_ptr,
     x_stride, residual_stride, residual_out_stride, eps, row_count, hidden_size,
-    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     inside = row < row_count
-    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK)
-    residual = load_parts(residual_ptr + row * residual_stride, inside, 0, hidden_size, PARTS, BLOCK)
+    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK, FULL)
+    residual = load_parts(residual_ptr + row * residual_stride, inside, 0, hidden_size, PARTS, BLOCK, FULL)
+    if EARLY and weight_ptr is not None:
+        weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
     squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
     h = no_parts()
     for part in tl.static_range(PARTS):
@@ -68,20 +71,23 @@ def _forward_held(
     y_ptr += row * hidden_size
     for part in tl.static_range(PARTS):
         column = part_columns(0, part, BLOCK)
-        mask = inside & (column < hidden_size)
+        mask = inside_row(column, hidden_size, FULL)
         # residual_out may be residual. Every element was loaded above, by the sum at the latest.
-        tl.store(residual_out_ptr + column, h[part].to(residual_out_ptr.dtype.element_ty), mask=mask)
+        tl.store(residual_out_ptr + column, h[part].to(residual_out_ptr.dtype.element_ty), mask=inside & mask)
         y = h[part] * rstd
         if weight_ptr is not None:
-            y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+            if EARLY:
+                y *= weight[part].to(tl.float32)
+            else:
+                y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
+        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=inside & mask)
 
 
 @triton.jit
 def _forward_wide(
     x_ptr, residual_ptr, weight_ptr, y_ptr, residual_out_ptr, rstd_ptr,
     x_stride, residual_stride, residual_out_stride, eps, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
@@ -90,22 +96,24 @@ def _forward_wide(
     y_ptr += row * hidden_size
     # The first pass stores nothing: residual_out may be residual, which the second pass adds again. Reading
     # back a stored sum would save one of the two reads then, but y would come from the rounded sum.
-    squares = tl.zeros([BLOCK], dtype=tl.float32)
+    # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
+    squares = tl.zeros([1, BLOCK], dtype=tl.float32)
     for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
+        column = part_columns(0, tile, BLOCK)
+        mask = inside_row(column, hidden_size, FULL)
         # Kept in the cache for the second pass, and there no longer.
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
         residual = tl.load(residual_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
         h = x.to(tl.float32) + residual.to(tl.float32)
         squares += h * h
+    mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
     # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((tl.sum(squares, axis=0) / hidden_size + eps).to(tl.float32)))
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
     if rstd_ptr is not None:
-        tl.store(rstd_ptr + row, rstd)
+        tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
     for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
+        column = part_columns(0, tile, BLOCK)
+        mask = inside_row(column, hidden_size, FULL)
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
         residual = tl.load(residual_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
         h = x.to(tl.float32) + residual.to(tl.float32)

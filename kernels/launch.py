@@ -113,25 +113,31 @@ def _compiled_for(operand: object) -> object:
 
 
 def launch_rows(
-    held: Any, wide: Any, x: Tensor, operands: tuple[object, ...], *, layer_norm: bool = False
-) -> None:
+    held: Any, wide: Any, x: Tensor, operands: tuple[object, ...],
+    *, layer_norm: bool = False, early: bool = False,
+) -> None:  # fmt: skip
     """Launch the forward kernel for the width of `x` (..., H), on its device; nothing where M = 0.
 
     `held` reads a row once and keeps it, in PARTS parts; `wide` loops over it twice, in TILES tiles. Both
-    take `operands`, then M and H.
+    take `operands`, then M and H. Their sums over a row of the same parts have the same bits. `early` says
+    that `held` loads the weight with the rows, however many there are.
     """
     hidden_size = x.shape[-1]
     rows = x.numel() // hidden_size
     if rows == 0:
         return
     with on_device_of(x):
-        if hidden_size <= plan.WIDEST_HELD["layer_norm" if layer_norm else "rms_norm"]:
-            tile, kernel = plan.held_tile(hidden_size), held
-            constants = {"ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block}
+        # A comparison would have torch.compile compile once for few rows and once for many.
+        counted = None if torch.compiler.is_compiling() else rows
+        planned = plan.forward(hidden_size, counted, x, held, layer_norm=layer_norm)
+        tile = planned.tile
+        constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
+        if planned.held:
+            constants = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early or planned.early}
         else:
-            tile, kernel = plan.wide_tile(hidden_size, x, wide, layer_norm=layer_norm), wide
-            constants = {"TILES": tile.parts, "BLOCK": tile.block}
+            constants = {"TILES": tile.parts, **constants}
         grid = (plan.ceil_div(rows, tile.rows),)
         launch(
-            kernel, grid, (*operands, rows, hidden_size), constants, num_warps=tile.num_warps, num_stages=1
-        )
+            held if planned.held else wide, grid, (*operands, rows, hidden_size), constants,
+            num_warps=tile.num_warps, num_stages=1,
+        )  # fmt: skip

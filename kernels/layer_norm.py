@@ -8,6 +8,8 @@
 - The variance is that of the centred row, never ``mean(x²) - mean²``; the mean is corrected once by the mean
   of the centred row. A row of 1e6 + i is then as good as one of i: float32 subtracts numbers that close
   without error, so what the rounded mean lacks is still in the centred row.
+- A row is a few parts, and the other parts are summed about the first, place by place. What cancels in the
+  variance is at most as many times the variance as there are parts and one: the first part is of the row.
 - Aliasing: y is a new tensor; no operand and no incoming gradient is written.
 - Saved for backward: x, weight, `mean` and `rstd`.
 - dweight and dbias are deterministic: see ``backward.py``.
@@ -35,88 +37,117 @@ from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
+from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import load_parts
-from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
+
+
+@triton.jit
+def _row_statistics(
+    shift, total, squares, hidden_size, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr
+):
+    """``(mean, correction, variance)``, each (ROWS, 1), of rows in PARTS parts; the mean lacks `correction`.
+
+    `shift` is the first part; `total` and `squares` are the sums over the other parts of their differences
+    from it, and of the squares of these: each place of a part has a shift of its own.
+    """
+    if FULL:
+        count = PARTS * 1.0
+    else:  # of columns at each place
+        last = part_columns(0, PARTS - 1, BLOCK) < hidden_size
+        count = tl.where(last, PARTS * 1.0, PARTS - 1.0)
+    own = total / tl.maximum(count, 1.0)
+    mean = tl.sum(shift * count + total, axis=1, keep_dims=True) / hidden_size
+    # Chan, Golub and LeVeque's update: squares about each place's own mean, then that mean about the row's.
+    squares -= total * own
+    deviation = (shift - mean) + own
+    correction = tl.sum(deviation * count, axis=1, keep_dims=True) / hidden_size
+    variance = tl.sum(squares + deviation * deviation * count, axis=1, keep_dims=True) / hidden_size
+    # The correction is the mean's own rounding error, so little is lost where its square is subtracted.
+    return mean, correction, variance - correction * correction
 
 
 @triton.jit
 def _forward_held(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
-    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     inside = row < row_count
-    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK)
-    total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
-    for part in tl.static_range(PARTS):
-        total += x[part].to(tl.float32)
-    mean = (
-        tl.sum(total, axis=1, keep_dims=True) / hidden_size
-    )  # columns beyond H hold 0; the denominator is H
+    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK, FULL)
+    if EARLY:
+        if weight_ptr is not None:
+            weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
+        if bias_ptr is not None:
+            bias = load_parts(bias_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
+    shift = x[0].to(tl.float32)
     total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
     squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
-    centred = no_parts()
-    for part in tl.static_range(PARTS):
-        deviation = x[part].to(tl.float32) - mean
-        if part == PARTS - 1:  # without the mask, columns beyond H would hold -mean from here on
-            deviation = tl.where(part_columns(0, part, BLOCK) < hidden_size, deviation, 0.0)
+    for part in tl.static_range(1, PARTS):
+        deviation = x[part].to(tl.float32) - shift
+        if part == PARTS - 1:  # without the mask, columns beyond H would hold -shift
+            deviation = tl.where(inside_row(part_columns(0, part, BLOCK), hidden_size, FULL), deviation, 0.0)
         total += deviation
         squares += deviation * deviation
-        centred += (deviation,)
-    correction = tl.sum(total, axis=1, keep_dims=True) / hidden_size
-    # The correction is the mean's own rounding error, so little is lost where its square is subtracted.
-    variance = tl.sum(squares, axis=1, keep_dims=True) / hidden_size - correction * correction
+    mean, correction, variance = _row_statistics(shift, total, squares, hidden_size, PARTS, BLOCK, FULL)
     # torch.compile hands eps over as float64, which would carry the sum with it.
     rstd = tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
     if rstd_ptr is not None:
         tl.store(mean_ptr + row, mean + correction, mask=inside)
         tl.store(rstd_ptr + row, rstd, mask=inside)
+    rest = correction * rstd
     y_ptr += row * hidden_size
     for part in tl.static_range(PARTS):
         column = part_columns(0, part, BLOCK)
-        y = (centred[part] - correction) * rstd
+        mask = inside_row(column, hidden_size, FULL)
+        y = (x[part].to(tl.float32) - mean) * rstd - rest
         if weight_ptr is not None:
-            y *= tl.load(weight_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
+            if EARLY:
+                y *= weight[part].to(tl.float32)
+            else:
+                y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
         if bias_ptr is not None:
-            y += tl.load(bias_ptr + column, mask=column < hidden_size, other=0.0).to(tl.float32)
-        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=inside & (column < hidden_size))
+            if EARLY:
+                y += bias[part].to(tl.float32)
+            else:
+                y += tl.load(bias_ptr + column, mask=mask, other=0.0).to(tl.float32)
+        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=inside & mask)
 
 
 @triton.jit
 def _forward_wide(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * hidden_size
-    # One pass for both sums, about the mean of the first tile. What cancels in the variance is at most as
-    # many times the variance as there are tiles: the first tile's own share of it bounds its distance.
-    shift = tl.sum(tl.load(x_ptr + tl.arange(0, BLOCK)).to(tl.float32), axis=0) / BLOCK
-    total = tl.zeros([BLOCK], dtype=tl.float32)
-    squares = tl.zeros([BLOCK], dtype=tl.float32)
-    for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
+    # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
+    # The first tile is whole.
+    shift = tl.load(x_ptr + part_columns(0, 0, BLOCK), eviction_policy="evict_last").to(tl.float32)
+    total = tl.zeros([1, BLOCK], dtype=tl.float32)
+    squares = tl.zeros([1, BLOCK], dtype=tl.float32)
+    for tile in range(1, TILES):
+        column = part_columns(0, tile, BLOCK)
+        mask = inside_row(column, hidden_size, FULL)
         # Kept in the cache for the second pass, and there no longer.
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
         deviation = tl.where(mask, x.to(tl.float32) - shift, 0.0)
         total += deviation
         squares += deviation * deviation
-    offset = tl.sum(total, axis=0) / hidden_size
-    variance = tl.sum(squares, axis=0) / hidden_size - offset * offset
+    mean, correction, variance = _row_statistics(shift, total, squares, hidden_size, TILES, BLOCK, FULL)
     # torch.compile hands eps over as float64, which would carry the sum with it.
     rstd = tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
     if rstd_ptr is not None:
-        tl.store(mean_ptr + row, shift + offset)
-        tl.store(rstd_ptr + row, rstd)
+        tl.store(mean_ptr + row + tl.zeros([1, 1], dtype=tl.int32), mean + correction)
+        tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
+    rest = correction * rstd
     for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
+        column = part_columns(0, tile, BLOCK)
+        mask = inside_row(column, hidden_size, FULL)
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
-        y = (x.to(tl.float32) - shift - offset) * rstd
+        y = (x.to(tl.float32) - mean) * rstd - rest
         if weight_ptr is not None:
             y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
         if bias_ptr is not None:

@@ -24,12 +24,20 @@ def no_parts():
 
 
 @triton.jit
-def load_parts(ptr, rows, first, hidden_size, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+def inside_row(column, hidden_size, FULL: tl.constexpr):
+    """Which columns are of the row: all, and known at compile time, where FULL says that parts fit."""
+    return (column < hidden_size) | FULL
+
+
+@triton.jit
+def load_parts(
+    ptr, rows, first, hidden_size, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr
+):  # fmt: skip
     """PARTS tensors of BLOCK columns from column `first`; 0 beyond H, and where `rows` is false."""
     parts = no_parts()
     for part in tl.static_range(PARTS):
         column = part_columns(first, part, BLOCK)
-        parts += (tl.load(ptr + column, mask=rows & (column < hidden_size), other=0.0),)
+        parts += (tl.load(ptr + column, mask=rows & inside_row(column, hidden_size, FULL), other=0.0),)
     return parts
 
 

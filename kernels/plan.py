@@ -1,11 +1,13 @@
 """What one program holds, how many warps it has, and how many programs there are: one rule for every GPU.
 
-A plan follows from the hidden size, the dtype and the properties of the device, never from the number of
-rows: a row's bits do not depend on its neighbours. Only the number of row groups that sum dweight does. The
-constants were found on an H200; `NOTES.md` beside this file has the measurements, and what did not help.
+How a row is cut into parts and warps, and so the order in which it is summed, follows from the hidden size,
+the dtype and the properties of the device, never from the number of rows: a row's bits do not depend on its
+neighbours. Only the number of row groups that sum dweight does. The constants were found on an H200;
+`NOTES.md` beside this file has the measurements, and what did not help.
 
 Forward: a row a program, or some short ones. Many small programs keep loads and stores in flight better than
-any pipelining within one.
+any pipelining within one. Few rows do not fill the GPU and wait for memory: then a row is read once where
+many would be read twice, its parts summed in the same order, and the weight is loaded with it.
 
 Backward: one program, or a few small ones, for each multiprocessor take rows in turn and keep the sums of
 dweight in registers. The next rows are loaded meanwhile: as many as make up :data:`IN_FLIGHT`.
@@ -24,17 +26,24 @@ from torch import Tensor
 
 #: Narrower rows are padded to this: 16 bytes of a 16-bit type for each of two lanes.
 NARROWEST_BLOCK = 16
-#: The widest row that forward reads once and holds. RMSNorm is faster in two passes from there on, the second
-#: out of the cache; LayerNorm's second pass costs it more, until a row is 64 registers a thread of 8 warps.
-WIDEST_HELD = {"rms_norm": 3072, "layer_norm": 16384}
-#: Parts that LayerNorm's forward holds a row in, before they grow.
-MOST_PARTS = 7
 #: Forward's programs hold this many elements of short rows, in 2 warps.
 SHORT_ELEMENTS = 2048
 #: Columns of a part of a longer row: 8 elements for each of 128 threads, one 16-byte load at 16 bits.
 PART = 1024
-#: A row that is not held is looped over in two tiles, in more if they would be larger than this.
-WIDE_TILE = 16384
+#: Parts of 1024 columns that forward holds a row in, before they grow.
+MOST_PARTS = 7
+#: LayerNorm's rows up to this width are held in four parts: fewer steps to sum a row over its threads.
+LAYER_NORM_SHORT = 256
+#: Rows wider than this are read twice by RMSNorm, the second time out of the cache; by LayerNorm if they are
+#: whole tiles.
+WIDEST_ONCE = 3072
+#: Of how few tiles a row that is read twice consists; of more if they would be larger than `WIDEST_TILE`.
+#: LayerNorm has more in its registers.
+TILES = {"rms_norm": 2, "layer_norm": 4}
+WIDEST_TILE = {"rms_norm": 16384, "layer_norm": 8192}
+#: The widest row that a program can hold. Rows that are read twice are held if they are at most this many.
+WIDEST_HELD = 16384
+FEW_ROWS = 128
 #: At most: 16 warps of 64 lanes.
 MOST_THREADS = 1024
 
@@ -105,25 +114,49 @@ class Tile(NamedTuple):
         return self.parts * self.block
 
 
-def held_tile(hidden_size: int) -> Tile:
-    """Forward's tile for a row that it holds, in parts of 1024 columns while they are few."""
+class Forward(NamedTuple):
+    """Forward's tile, and whether a program holds its rows or reads them twice, tile by tile."""
+
+    tile: Tile
+    held: bool
+    #: Whether the weight is loaded with the rows.
+    early: bool
+
+
+def forward(hidden_size: int, rows: int | None, x: Tensor, kernel: object, *, layer_norm: bool) -> Forward:
+    """Forward's plan for (M, H) rows; M is ``None`` where it is not known. The tile does not depend on it."""
+    few = rows is not None and rows <= FEW_ROWS
+    if hidden_size > WIDEST_ONCE:
+        tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm)
+        if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
+            return Forward(tile, held=few and hidden_size <= WIDEST_HELD, early=few)
+    return Forward(held_tile(hidden_size, layer_norm=layer_norm), held=True, early=few)
+
+
+def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
+    """The tile for a row that is read once, in parts of 1024 columns while they are few."""
     if hidden_size <= PART:
-        block = max(power_of_two(hidden_size), NARROWEST_BLOCK)
-        return Tile(rows=SHORT_ELEMENTS // block, parts=1, block=block, num_warps=2)
+        width = max(power_of_two(hidden_size), NARROWEST_BLOCK)
+        block = (
+            width if not layer_norm or hidden_size > LAYER_NORM_SHORT else max(width // 4, NARROWEST_BLOCK)
+        )
+        return Tile(SHORT_ELEMENTS // width, ceil_div(hidden_size, block), block, num_warps=2)
     if hidden_size <= SHORT_ELEMENTS:
         return Tile(rows=1, parts=2, block=PART, num_warps=2)
     block = _part_for(hidden_size, MOST_PARTS)
-    return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=min(block // 256, 8))
+    parts = ceil_div(hidden_size, block)
+    return Tile(rows=1, parts=parts, block=block, num_warps=8 if parts > 5 else min(block // 256, 8))
 
 
 def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool) -> Tile:
-    """Forward's tile for a row that it loops over: half of it, 8 elements a thread while there are threads.
+    """The tile for a row that is read twice: 8 elements a thread while there are threads.
 
-    The widest rows take a block's full 1024 threads, but for LayerNorm, which has more in its registers.
+    The widest tiles take a block's full 1024 threads.
     """
-    block = min(power_of_two(hidden_size) // 2, WIDE_TILE)
+    name = "layer_norm" if layer_norm else "rms_norm"
+    block = min(power_of_two(hidden_size) // TILES[name], WIDEST_TILE[name])
     num_warps = min(max(block // 256, 1), 16)
-    if block == WIDE_TILE and not layer_norm:
+    if block == WIDEST_TILE[name]:
         num_warps = MOST_THREADS // Device.of(x, kernel).warp_size
     return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps)
 
@@ -192,15 +225,13 @@ def _summed_tile(hidden_size: int, itemsize: int, *, layer_norm: bool) -> tuple[
     """The tile of a row that is summed by one program, and the programs for each multiprocessor.
 
     All programs of a multiprocessor together hold some 8192 elements of 16 bits in 8 warps: RMSNorm's in one
-    program or two, LayerNorm's, whose rows wait for two sums each, in up to four.
+    program or two, LayerNorm's, whose rows wait for two sums each, in up to four. An odd number of parts of
+    1024 columns leaves fewer lanes idle than parts of 2048.
     """
-    block = max(power_of_two(hidden_size), NARROWEST_BLOCK)
-    if layer_norm:
-        programs = _first_reached(hidden_size, {256: 1, 1024: 4, 4096: 2}, 1)
-        block = min(block, _part_for(hidden_size, 5))
-    else:
-        programs = _first_reached(hidden_size, {256: 1, 1024: 2}, 1)
-        block = min(block, 2048)
+    limits = {256: 1, 512: 4, 3072: 2} if layer_norm else {256: 1, 1024: 2}
+    programs = _first_reached(hidden_size, limits, 1)
+    odd = layer_norm and ceil_div(hidden_size, PART) in (3, 5)
+    block = min(max(power_of_two(hidden_size), NARROWEST_BLOCK), PART if odd else 2048)
     elements = WIDEST_SUMMED // programs
     if itemsize == 4 and programs > 1:
         programs //= 2

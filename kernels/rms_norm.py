@@ -30,6 +30,7 @@ from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
+from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import part_columns
 
@@ -37,14 +38,14 @@ from conformance.kernels.parts import part_columns
 @triton.jit
 def _forward_held(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
-    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+    ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     inside = row < row_count
-    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK)
-    if weight_ptr is not None:  # there are registers to have it before it is needed
-        weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK)
+    x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK, FULL)
+    if EARLY and weight_ptr is not None:
+        weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
     squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
     for part in tl.static_range(PARTS):
         squares += x[part].to(tl.float32) * x[part].to(tl.float32)
@@ -57,33 +58,40 @@ def _forward_held(
     y_ptr += row * hidden_size
     for part in tl.static_range(PARTS):
         column = part_columns(0, part, BLOCK)
+        mask = inside_row(column, hidden_size, FULL)
         y = x[part].to(tl.float32) * rstd
         if weight_ptr is not None:
-            y *= weight[part].to(tl.float32)
-        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=inside & (column < hidden_size))
+            if EARLY:
+                y *= weight[part].to(tl.float32)
+            else:
+                y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
+        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=inside & mask)
 
 
 @triton.jit
 def _forward_wide(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * hidden_size
-    squares = tl.zeros([BLOCK], dtype=tl.float32)
+    # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
+    squares = tl.zeros([1, BLOCK], dtype=tl.float32)
     for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
+        column = part_columns(0, tile, BLOCK)
+        mask = inside_row(column, hidden_size, FULL)
         # Kept in the cache for the second pass, and there no longer.
-        x = tl.load(x_ptr + column, mask=column < hidden_size, other=0.0, eviction_policy="evict_last")
+        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
         squares += x.to(tl.float32) * x.to(tl.float32)
+    mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
     # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((tl.sum(squares, axis=0) / hidden_size + eps).to(tl.float32)))
+    rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
     if rstd_ptr is not None:
-        tl.store(rstd_ptr + row, rstd)
+        tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
     for tile in range(TILES):
-        column = tile * BLOCK + tl.arange(0, BLOCK)
-        mask = column < hidden_size
+        column = part_columns(0, tile, BLOCK)
+        mask = inside_row(column, hidden_size, FULL)
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
         y = x.to(tl.float32) * rstd
         if weight_ptr is not None:
@@ -128,7 +136,7 @@ def _forward(x: Tensor, weight: Tensor | None, eps: float, *, statistics: bool) 
     rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
     readable, x_stride = addressed(x)
     operands = readable, contiguous(weight), y, rstd, x_stride, eps
-    launch_rows(_forward_held, _forward_wide, x, operands)
+    launch_rows(_forward_held, _forward_wide, x, operands, early=True)
     return y, rstd
 
 

@@ -47,16 +47,18 @@ class Launch:
     left_out: tuple[str, ...] = ()
 
 
-def forward(module: Any, hidden_size: int, device: plan.Device, optional: bool) -> Launch:
+def forward(module: Any, hidden_size: int, rows: int, device: plan.Device, optional: bool) -> Launch:
     """The forward kernel for a width, with all its optional operands or with none."""
     left_out = () if optional else ("weight_ptr", "bias_ptr", "mean_ptr", "rstd_ptr")
     centred = module is LAYER_NORM
-    if hidden_size > plan.WIDEST_HELD["layer_norm" if centred else "rms_norm"]:
-        tile = plan.wide_tile(hidden_size, torch.empty(0), None, layer_norm=centred)
+    planned = plan.forward(hidden_size, rows, torch.empty(0), None, layer_norm=centred)
+    tile = planned.tile
+    constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
+    if not planned.held:
         warps = min(tile.num_warps, plan.MOST_THREADS // device.warp_size)
-        return Launch(module._forward_wide, {"TILES": tile.parts, "BLOCK": tile.block}, warps, left_out)
-    tile = plan.held_tile(hidden_size)
-    held = {"ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block}
+        return Launch(module._forward_wide, {"TILES": tile.parts, **constants}, warps, left_out)
+    early = planned.early or module is RMS_NORM
+    held = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early}
     return Launch(module._forward_held, held, tile.num_warps, left_out)
 
 
@@ -75,7 +77,8 @@ def backwards(
         yield Launch(backward._row_means, tiles | stages, tile.num_warps, tuple(left_out))
     else:
         left_out += ["projection_ptr", "offset_ptr"]
-    shape = {"ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block, "HALVES": planned.splits == 2}
+    shape = {"ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block}
+    shape |= {"FULL": planned.splits * tile.columns == hidden_size, "HALVES": planned.splits == 2}
     yield Launch(backward._sweep, shape | stages, tile.num_warps, tuple(left_out))
 
 
@@ -83,7 +86,8 @@ def launches(hidden_size: int, dtype: str, device: plan.Device) -> Iterator[tupl
     """Every launch of forward and backward, beside its operation."""
     for module in (LAYER_NORM, RMS_NORM, FUSED):
         for optional in (True, False):
-            yield module, forward(module, hidden_size, device, optional)
+            for rows in (1, 32768):
+                yield module, forward(module, hidden_size, rows, device, optional)
             for each in backwards(module, hidden_size, BITS[dtype], device, optional):
                 yield module, each
     yield (

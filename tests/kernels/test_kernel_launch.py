@@ -33,9 +33,10 @@ def is_sound(tile: plan.Tile, warp_size: int) -> bool:
 
 
 @pytest.mark.parametrize("hidden_size", WIDTHS)
-def test_held_tiles_cover_the_row_with_few_idle_lanes(hidden_size: int) -> None:
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_held_tiles_cover_the_row_with_few_idle_lanes(hidden_size: int, layer_norm: bool) -> None:
     """A row fits its tile, and the last part, if there are several, is not empty."""
-    tile = plan.held_tile(hidden_size)
+    tile = plan.held_tile(hidden_size, layer_norm=layer_norm)
     assert is_sound(tile, 32)
     assert is_sound(tile, 64)
     assert tile.columns - tile.block < hidden_size <= tile.columns
@@ -50,6 +51,20 @@ def test_wide_tiles_cover_the_row_and_the_first_is_full(hidden_size: int, layer_
     assert is_sound(tile, 32)
     assert tile.columns - tile.block < hidden_size <= tile.columns
     assert tile.block <= hidden_size
+
+
+@pytest.mark.parametrize("hidden_size", [*WIDTHS, 6144, 12288, 16385, 65536])
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_how_a_row_is_summed_does_not_depend_on_the_rows(hidden_size: int, layer_norm: bool) -> None:
+    """Parts and warps are the same for few rows, for many and where torch.compile does not know."""
+    plans = [
+        plan.forward(hidden_size, rows, torch.zeros(1), None, layer_norm=layer_norm)
+        for rows in (1, 128, 129, 10**6, None)
+    ]
+    assert len({each.tile for each in plans}) == 1
+    assert len({(each.held, each.early) for each in plans[:2]}) == 1
+    assert len({(each.held, each.early) for each in plans[2:]}) == 1
+    assert not any(each.early for each in plans[2:])
 
 
 @pytest.mark.parametrize("hidden_size", [*WIDTHS, 16385, 65536, 10**6])

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from conformance.kernels import plan
+
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -154,8 +156,9 @@ def test_layer_norm_of_a_large_offset_is_that_of_the_deviations(
     """A mean far above the standard deviation costs no accuracy: the error is that of the centred row."""
     from conformance.kernels import layer_norm
 
-    monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", {"layer_norm": widest})
-    monkeypatch.setattr("conformance.kernels.plan.WIDE_TILE", 64)
+    monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE", widest)
+    monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", widest)
+    monkeypatch.setattr("conformance.kernels.plan.WIDEST_TILE", {"layer_norm": 64})
     noise = torch.randn(2, 1000, generator=torch.Generator().manual_seed(0))
     x = {
         "40000 ± 1": 40000 + noise,
@@ -169,6 +172,23 @@ def test_layer_norm_of_a_large_offset_is_that_of_the_deviations(
     torch.testing.assert_close(y, centred * exact_rstd[:, None], rtol=1e-6, atol=2e-6)
     torch.testing.assert_close(rstd, exact_rstd, rtol=1e-6, atol=0.0)
     torch.testing.assert_close(mean, exact_mean, rtol=2**-24, atol=0.0)
+
+
+@pytest.mark.usefixtures("narrow_tiles")
+@pytest.mark.parametrize("hidden_size", [320, 333])
+def test_a_row_has_the_same_bits_held_and_read_twice(
+    operation: Any, hidden_size: int, launches: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows are held where many are read twice: one order of summation, so no bit differs."""
+    operands = operation.operands(5, hidden_size, dtype=torch.float16)
+    read_twice = operation.forward(operands)
+    monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", hidden_size)
+    if operation.name == "layer_norm":  # which holds rows that are not whole tiles, in parts of other sizes
+        monkeypatch.setattr("conformance.kernels.plan.held_tile", lambda *_, **__: plan.Tile(1, 6, 64, 1))
+    held = operation.forward(operands)
+    assert launches == ["_forward_wide", "_forward_held"]
+    for name, result in read_twice.items():
+        assert torch.equal(result, held[name]), name
 
 
 def test_float16_sum_is_stored_rounded_and_normalized_unrounded(fused: Any) -> None:
