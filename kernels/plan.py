@@ -186,6 +186,8 @@ def sweep(
         tile, programs = _half_row(hidden_size, plain=not (layer_norm or stream)), 1
     else:
         tile, programs = _summed_tile(hidden_size, itemsize, layer_norm=layer_norm)
+        if programs == 2 and not (layer_norm or stream):  # 48 KiB in flight are the better measure for these
+            tile = tile._replace(rows=max(tile.rows // 2, 1))
     splits = ceil_div(hidden_size, tile.columns)
     width = min(hidden_size, tile.columns)
     step = tile.rows * width * itemsize * (3 if stream else 2)
