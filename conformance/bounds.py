@@ -158,9 +158,10 @@ def backward_bounds(
             onward = Value.exactly(added)
             if declared.gradient_sum == "stored":
                 dh = fl.stored(dh, declared.dtype("x"))
-            # Autograd adds each part to dresidual_out in turn: a rounding at the size of the first such sum.
+            # Autograd adds each part to dresidual_out in turn, and x * x hands its part over in two halves:
+            # two roundings at the size of the first such sum.
             first = np.maximum(fl.add(onward, direct).reach, fl.subtract(onward, projected).reach)
-            dh = fl.add(dh, onward).plus(fl.u * first)
+            dh = fl.add(dh, onward).plus(2 * fl.u * first)
         gradients = {"dx": dh, "dresidual": dh, "dbias": _summed(fl, dy, declared)}
         if "dweight" in exact:
             # (dy · h) · rstd is as honest as dy · ĥ; its first product may be subnormal.
