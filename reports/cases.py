@@ -29,11 +29,13 @@ _Row = tuple[str, str, str]
 def render_cases(journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
     """The table as GitHub Markdown, under one line that counts the rows on which machines disagree.
 
-    `order` is the order of clause ids. A case that a machine could not judge agrees with everything.
+    `order` is the order of clause ids. A case that a machine could not judge agrees with everything; one that
+    the subject supports on no machine is left out.
     """
     matrix = build_matrix(journals, order)
     machines = sorted({_machine(column) for column in matrix.columns})
-    rows = _standings(matrix)
+    standings = _standings(matrix).items()
+    rows = {key: found for key, found in standings if set(found.values()) != {"unsupported"}}
     differing = sum(not _agree(found.values()) for found in rows.values())
     cells = [
         (clause, f"`{case}`", subject, *(found.get(each, "") for each in machines), _mark(found.values()))

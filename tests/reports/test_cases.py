@@ -32,3 +32,15 @@ def test_what_was_not_run_agrees_with_everything(
         [make_result("ACC-1", verdict="not-run", evidence="not run")], make_run(device="CPU")
     )
     assert render_cases([real, absent]).startswith("1 row; machines disagree on 0.\n")
+
+
+def test_what_a_subject_does_not_have_is_no_row(
+    make_journal: Callable[..., Journal], make_result: Callable[..., Result], make_run: Callable[..., Run]
+) -> None:
+    """Unless a machine judged it all the same, which is a disagreement about the subject and stays."""
+    results = [make_result("ACC-1", verdict="unsupported"), make_result("MASK-1", verdict="unsupported")]
+    judged = make_journal([results[0], make_result("MASK-1")], make_run(device="CPU"))
+    text = render_cases([make_journal(results), judged], ["ACC-1", "MASK-1"])
+    assert text.startswith("1 row; machines disagree on 0.\n")
+    assert "MASK-1" in text
+    assert "ACC-1" not in text
