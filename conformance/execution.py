@@ -188,7 +188,7 @@ def _out_of_memory(stage: Stage, blank: Result, text: str) -> Result:
 
 
 #: Words by which a refusal speaks of a shape or a place: "doesn't support feature dim >= 64KB".
-_OF_A_SHAPE = ("device", "stride", "shape", "size", "hidden", "dim", "dimension", "feature")
+_OF_A_SHAPE = ("device", "stride", "shape", "size", "hidden", "dim", "dimension", "dimensional", "feature")
 #: Words by which a backward says that it has no derivative.
 _OF_A_DERIVATIVE = ("create_graph", "double", "twice")
 

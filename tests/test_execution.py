@@ -244,6 +244,7 @@ def test_refusals_name_an_argument() -> None:
     assert is_clean_refusal(RuntimeError("This layer norm doesn't support feature dim >= 64KB."), case)
     assert is_clean_refusal(NotImplementedError("not implemented for 'Char'"), case)
     assert is_clean_refusal(RuntimeError("The size of tensor a (64) must match"), case)
+    assert is_clean_refusal(RuntimeError("Expected normalized_shape to be at least 1-dimensional"), case)
     assert is_clean_refusal(RuntimeError("aot_autograd does not currently support double backward"), case)
     assert not is_clean_refusal(RuntimeError("index out of range"), case)
     assert not is_clean_refusal(AssertionError("x"), case)
