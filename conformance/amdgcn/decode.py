@@ -18,6 +18,8 @@ from conformance.amdgcn.memory_decode import decode_store
 from conformance.amdgcn.memory_decode import flat_address
 from conformance.amdgcn.memory_decode import returns_old
 from conformance.amdgcn.memory_decode import width_of
+from conformance.amdgcn.mode import MODE
+from conformance.amdgcn.mode import decode_mode
 from conformance.amdgcn.packed import DOT
 from conformance.amdgcn.packed import MIXED
 from conformance.amdgcn.packed import decode_packed
@@ -58,6 +60,8 @@ def _by_family(instruction: Instruction, program: Program) -> Action:
         return (decode_packed if is_packed else decode_vector)(instruction, program)
     if instruction.mnemonic.startswith("s_load_"):
         return decode_scalar_load(instruction, program)
+    if instruction.mnemonic in MODE:
+        return decode_mode(instruction, program)
     if family == "s":
         return decode_scalar(instruction, program)
     if family == "ds":
@@ -99,7 +103,7 @@ def _buffer(instruction: Instruction, program: Program) -> Action:
     if kind not in ("load", "store"):
         raise instruction.unsupported()
     width = width_of(instruction, name)
-    address = buffer_address(instruction, where, width.size)
+    address = buffer_address(instruction, where, width.size, width.count)
     load = kind == "load"
     act = (decode_load if load else decode_store)(instruction, width, address, data)
     if not program.descriptor.get("user_sgpr_private_segment_buffer"):

@@ -1,9 +1,15 @@
 """Global, flat, buffer and scalar memory instructions: addresses, widths, destinations.
 
-"AMD Instinct MI300 CDNA3 ISA", "Scalar Memory Operations", "Vector Memory Buffer Instructions" ("Range
-checking") and "Flat Memory Instructions"; "RDNA3 ISA", the chapters of these names. A buffer's range is
-checked as the hardware does: a lane whose offset is not below ``num_records`` loads 0 and does not store;
-what lies in range is then checked against the allocations.
+"AMD Instinct MI300 CDNA3 ISA", "Scalar Memory Operations", "Vector Memory Buffer Instructions" and "Flat
+Memory Instructions"; "RDNA3 ISA", the chapters of these names.
+
+A buffer's range ("Range checking" there, for buffers without a stride): a lane is out of range, loads 0 and
+does not store, if its offset, of the instruction and the vector register, is not below ``num_records`` less
+the scalar offset. LLVM gives it as ``voffset + offset + bytes > num_records - soffset``, unsigned, nothing
+wrapping (pull request 207796), for each dword by itself (AMDGPUUsage, "Relaxed Buffer OOB Mode"). In 64 bits
+that is the same as checking the sum of all offsets. So a negative vector offset is out of range also where
+the scalar offset makes up for it, as was seen on an MI300X (Triton pull request 10690). What lies in range is
+then checked against the allocations.
 """
 
 from __future__ import annotations
@@ -145,11 +151,19 @@ def flat_address(instruction: Instruction, operands: Sequence[Operand]) -> Addre
     return lambda group: (read_pair(group) + offset, None)
 
 
-def buffer_address(instruction: Instruction, operands: Sequence[Operand], size: int) -> Address:
-    """Addresses of a buffer instruction; `operands` are the offset, the descriptor and the scalar offset."""
+def buffer_address(
+    instruction: Instruction, operands: Sequence[Operand], size: int, count: int = 1
+) -> Address:
+    """Addresses of a buffer instruction; `operands` are the offset, the descriptor and the scalar offset.
+
+    It accesses `count` numbers of `size` bytes. Where a lane's lie on both sides of the end of the range, it
+    raises :class:`UnsupportedInstruction`.
+    """
     vector, descriptor, scalar = operands
     if instruction.flag("idxen"):
         raise instruction.unsupported("idxen")
+    if instruction.number("offset") < 0:
+        raise instruction.unsupported("a negative offset")
     index, constant_offset = descriptor.index, np.uint64(instruction.number("offset"))
     read_vector = plain_reader(vector, "u32") if instruction.flag("offen") else None
     read_scalar = plain_reader(scalar, "u32")
@@ -163,8 +177,14 @@ def buffer_address(instruction: Instruction, operands: Sequence[Operand], size: 
         if read_vector is not None:
             offset = read_vector(group) + offset
         offset = group.spread(offset)
-        in_range = offset + np.uint64(size) <= group.s32[index + 2]
-        return base + offset, None if in_range.all() else in_range
+        in_range = offset + np.uint64(size * count) <= group.s32[index + 2]
+        if in_range.all():
+            return base + offset, None
+        if count > 1:
+            partly = (offset + np.uint64(size) <= group.s32[index + 2]) & ~in_range
+            if (partly & group.active()).any():
+                raise instruction.unsupported("an access over the end of the buffer's range")
+        return base + offset, in_range
 
     return address
 

@@ -88,6 +88,9 @@ def parse_instruction(text: str, line: int, accumulators: int) -> Instruction | 
         return None
     if mnemonic.startswith(_BRANCHES):
         return Instruction(mnemonic, (), {}, line, text, target=target.strip())
+    if mnemonic.startswith("s_setreg"):
+        # The fields of the hardware register are no operands as others are.
+        return Instruction(mnemonic, (), {}, line, text)
     if " :: " in text:
         first, second = (_parse(part.strip(), line, accumulators) for part in text.split(" :: "))
         return Instruction(first.mnemonic, first.operands, {}, line, text, first.encoding, partner=second)

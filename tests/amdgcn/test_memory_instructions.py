@@ -9,8 +9,10 @@ import pytest
 
 from conformance.amdgcn.errors import EmulatorError
 from conformance.amdgcn.errors import MemoryFault
+from conformance.amdgcn.errors import UnsupportedInstruction
 from conformance.amdgcn.memory import Memory
 from conformance.amdgcn.memory_decode import _WIDTHS
+from tests.amdgcn.bench import TARGETS
 from tests.amdgcn.bench import Bench
 
 
@@ -171,6 +173,53 @@ def test_a_buffer_drops_what_is_out_of_its_range() -> None:
     bench.set("s10", "u32", [4])
     bench.run("buffer_load_dword v21, off, s[4:7], s10 offset:4")
     assert set(bench.get("v21").tolist()) == {3}
+
+
+def buffer_of_eight(target: str = "gfx942") -> Bench:
+    """Numbers 1 to 8 at BASE, and a buffer over them in s[4:7]."""
+    bench = Bench(target)
+    bench.place("x", BASE, np.arange(1, 9, dtype=np.uint32))
+    bench.set("s4", "u64", [BASE])
+    bench.set("s6", "u32", [32])
+    bench.set("s7", "u32", [0x27000])
+    bench.set("v20", "u32", OLD)
+    return bench
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_scalar_offset_is_taken_off_the_range_and_wraps_nothing(target: str) -> None:
+    """A negative vector offset stays out of range though the scalar one makes up for it."""
+    bench, name = buffer_of_eight(target), "dword" if target.startswith("gfx9") else "b32"
+    bench.set("v1", "u32", [4, 20, 24, 0xFFFFFFFC, 0xFFFFFFF8, 0xFFFFFFFF])
+    bench.set("s10", "u32", [8])
+    bench.run(f"buffer_load_{name} v20, v1, s[4:7], s10 offen offset:0")
+    assert bench.get("v20")[:6].tolist() == [4, 8, 0, 0, 0, 0]
+    bench.set("v1", "u32", [0, 4])
+    bench.run(f"buffer_load_{name} v20, v1, s[4:7], s10 offen offset:20")
+    assert bench.get("v20")[:2].tolist() == [8, 0]
+    bench.set("s10", "u32", [0xFFFFFFFC])
+    bench.run(f"buffer_load_{name} v20, v1, s[4:7], s10 offen")
+    assert bench.get("v20")[:2].tolist() == [0, 0]
+
+
+def test_an_access_over_the_end_of_a_range_is_not_emulated() -> None:
+    """Hardware checks each dword by itself; no buffer that Triton makes ends within a tensor."""
+    bench = buffer_of_eight()
+    bench.set("v1", "u32", [24, 32])
+    bench.run("buffer_load_dwordx2 v[20:21], v1, s[4:7], 0 offen")
+    assert (bench.get("v20")[:2].tolist(), bench.get("v21")[:2].tolist()) == ([7, 0], [8, 0])
+    bench.set("v1", "u32", [24, 28])
+    with pytest.raises(UnsupportedInstruction, match="over the end of the buffer's range"):
+        bench.run("buffer_load_dwordx2 v[20:21], v1, s[4:7], 0 offen")
+    bench.lanes_on([True, False])
+    bench.run("buffer_load_dwordx2 v[20:21], v1, s[4:7], 0 offen")
+    assert bench.get("v20")[:1].tolist() == [7]
+
+
+def test_a_negative_constant_offset_of_a_buffer_is_not_emulated() -> None:
+    """It must be positive (LLVM pull request 145504); the assembler of RDNA4 takes it all the same."""
+    with pytest.raises(UnsupportedInstruction, match="negative offset"):
+        buffer_of_eight("gfx1201").run("buffer_load_b32 v20, off, s[4:7], null offset:-4")
 
 
 def test_a_buffer_within_its_range_but_outside_the_allocation_faults() -> None:
