@@ -40,7 +40,7 @@ WIDEST_ONCE = 3072
 #: Of how few tiles a row that is read twice consists; of more if they would be larger than `WIDEST_TILE`.
 #: LayerNorm has more in its registers.
 TILES = {"rms_norm": 2, "layer_norm": 4}
-WIDEST_TILE = {"rms_norm": 16384, "layer_norm": 8192}
+WIDEST_TILE = {"rms_norm": 16384, "layer_norm": 4096}
 #: The widest row that a program can hold. Rows that are read twice are held if they are at most this many.
 WIDEST_HELD = 16384
 FEW_ROWS = 128
@@ -151,12 +151,12 @@ def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
 def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool) -> Tile:
     """The tile for a row that is read twice: 8 elements a thread while there are threads.
 
-    The widest tiles take a block's full 1024 threads.
+    RMSNorm's widest take a block's full 1024 threads.
     """
     name = "layer_norm" if layer_norm else "rms_norm"
     block = min(power_of_two(hidden_size) // TILES[name], WIDEST_TILE[name])
     num_warps = min(max(block // 256, 1), 16)
-    if block == WIDEST_TILE[name]:
+    if not layer_norm and block == WIDEST_TILE[name]:
         num_warps = MOST_THREADS // Device.of(x, kernel).warp_size
     return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps)
 
