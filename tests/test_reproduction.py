@@ -55,6 +55,23 @@ def test_it_no_longer_shows_what_was_mended(tmp_path: Path, subjects: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("fault", "code"), [("CUDA error: an illegal memory access was encountered", 3), ("no kernel image", 1)]
+)
+def test_a_gpu_that_faults_shows_a_wrong_offset(
+    tmp_path: Path, subjects: Path, fault: str, code: int
+) -> None:
+    """What the checked interpreter calls a read outside may end a GPU's call; any other error is none."""
+    case = "OFFSET-3/rms_norm/forward/float16/3x65/layout.x=far-bytes"
+    path = written(tmp_path, f"{subjects / 'broken.py'}:wrong_mean", case)
+    (tmp_path / "broken_library.py").write_text(
+        f"def normalize(*a, **b):\n    raise RuntimeError({fault!r})\n"
+    )
+    ended, said = alone(path, tmp_path)
+    assert ended == code, said
+    assert fault in said
+
+
+@pytest.mark.parametrize(
     ("subject", "case", "said"),
     [
         ("writes_x", "ALIAS-1/rms_norm/forward/float16/3x65", "x after  tensor"),
