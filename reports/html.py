@@ -23,6 +23,7 @@ from jinja2 import FileSystemLoader
 from jinja2 import StrictUndefined
 from markupsafe import Markup
 
+from conformance.reports import compiled
 from conformance.reports import plots
 from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
@@ -81,6 +82,7 @@ def render_html(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
         rest={"failures": write_rest(failures[MAX_GROUPS:]), "unjudged": write_rest(unjudged[MAX_GROUPS:])},
         errors=_plot(plots.plot_errors, matrix),
         speeds=_plot(plots.plot_speeds, matrix),
+        builds=compiled.rows(compiled.list_builds(matrix)),
         runs=list(dict.fromkeys(map(_describe_run, runs))),
         contracts=_list_contracts(runs),
         toolchain=_list_toolchain(runs),
@@ -106,6 +108,7 @@ def _environment() -> Environment:
         verdict_legend=VERDICT_LEGEND,
         glyphs=GLYPHS,
         plot_size=plots,
+        compiled=compiled,
         list_cases=list_cases,
         facets_of=_write_facets,
         link_issue=_link_issue,

@@ -13,6 +13,7 @@ from conformance.reports.compiled import HEADERS
 from conformance.reports.compiled import interesting
 from conformance.reports.compiled import list_builds
 from conformance.reports.compiled import rows
+from conformance.reports.html import render_html
 from conformance.reports.journal import JournalWriter
 from conformance.reports.journal import read_journal
 from conformance.reports.markdown import render_markdown
@@ -86,12 +87,19 @@ def test_the_reports_have_the_table_where_something_was_compiled(
 ) -> None:
     """And nothing where not."""
     journal = emulated(kernel(wrong=("float32 denormals are flushed",)))
-    for text in (render_markdown([journal]), render_terminal([journal])):
+    for text in (render_markdown([journal]), render_terminal([journal]), render_html([journal], {})):
         assert "Compiled kernels" in text
         assert "float32 denormals are flushed" in text
     plain = make_journal([make_result()])
-    for text in (render_markdown([plain]), render_terminal([plain])):
+    for text in (render_markdown([plain]), render_terminal([plain]), render_html([plain], {})):
         assert "Compiled kernels" not in text
+
+
+def test_a_page_escapes_what_a_kernel_is_called(emulated: Make) -> None:
+    """A journal is a stranger's text."""
+    page = render_html([emulated(kernel("<img src=x>"))], {})
+    assert "<img" not in page
+    assert '<th scope="row">&lt;img src=x&gt;</th>' in page
 
 
 def test_a_terminal_is_spared_the_columns_that_say_nothing() -> None:
