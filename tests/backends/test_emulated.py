@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from conformance.backends.emulated import do_without_linker
 from conformance.case import parse_case
 from conformance.reports.result import Result
 from conformance.worker import Worker
@@ -42,6 +44,34 @@ def emulated(subjects: Path) -> Iterator[Run]:
     yield run
     for worker in workers.values():
         worker.stop()
+
+
+def test_a_triton_that_calls_for_rocms_linker_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what it makes has another name in the cache than what was linked."""
+    backends = pytest.importorskip("triton.backends").backends
+
+    def missing() -> None:
+        raise Exception("ROCm linker not found")
+
+    class Backend:
+        target = "gfx942"
+        make_hsaco, hash = None, None
+        path_to_rocm_lld = staticmethod(missing)
+
+    monkeypatch.setitem(backends, "amd", SimpleNamespace(compiler=Backend))
+    do_without_linker()
+    assert Backend.make_hsaco("source", {}, None) == b""  # type: ignore[misc]  # it was replaced
+    assert Backend().hash() == "not linked-gfx942"  # type: ignore[misc]  # it was replaced
+
+
+def test_a_triton_that_links_by_itself_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is one that finds its linker."""
+    backends = pytest.importorskip("triton.backends").backends
+    for finds in ({}, {"path_to_rocm_lld": staticmethod(lambda: "/usr/bin/ld.lld")}):
+        backend = type("Backend", (), {"make_hsaco": 1, "hash": 2, **finds})
+        monkeypatch.setitem(backends, "amd", SimpleNamespace(compiler=backend))
+        do_without_linker()
+        assert (backend.make_hsaco, backend.hash) == (1, 2)  # type: ignore[attr-defined]  # made by type()
 
 
 @pytest.fixture(params=TARGETS)
