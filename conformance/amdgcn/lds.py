@@ -15,6 +15,8 @@ import numpy as np
 from conformance.amdgcn.destinations import store
 from conformance.amdgcn.errors import AccessKind
 from conformance.amdgcn.errors import MemoryFault
+from conformance.amdgcn.local import read_numbers
+from conformance.amdgcn.local import write_numbers
 from conformance.amdgcn.memory_decode import Width
 from conformance.amdgcn.memory_decode import data_readers
 from conformance.amdgcn.memory_decode import put_loaded
@@ -80,16 +82,14 @@ def _offsets(instruction: Instruction, width: Width, double: str | None) -> list
     return [instruction.number(name) * unit for name in ("offset0", "offset1")]
 
 
-def _words_of(
+def _starts_of(
     group: Group, read: Callable[[Group], Array], offset: int, width: Width, kind: AccessKind
 ) -> Array:
-    """[wave, lane]: the numbers of the elements of `width.size` bytes that the lanes access, all workgroups'
-    memory being one array.
-    """
+    """[wave, lane]: the bytes where the lanes' accesses begin, all workgroups' memory being one array."""
     machine = group.machine
     first = group.spread(read(group).astype(np.int64) + offset)
     last = first + width.size * width.count
-    wrong = (last > machine.shared_bytes) | (first & (width.size - 1) != 0)
+    wrong = last > machine.shared_bytes
     if group.exec is not None:
         wrong = wrong & group.exec
     if wrong.any():
@@ -97,11 +97,11 @@ def _words_of(
         raise MemoryFault(
             kind,
             f"{kind} of {width.size * width.count} bytes at byte {byte} of the workgroup's shared memory, "
-            f"which has {machine.shared_bytes}{' and wants alignment' * (byte % width.size != 0)}",
+            f"which has {machine.shared_bytes}",
         )
     if group.exec is not None:
         first = np.where(group.exec, first, 0)
-    return (first + machine.shared_start(group.waves)) // width.size
+    return first + machine.shared_start(group.waves)
 
 
 def _load(instruction: Instruction, width: Width, offsets: list[int]) -> Action:
@@ -109,11 +109,10 @@ def _load(instruction: Instruction, width: Width, offsets: list[int]) -> Action:
     read = plain_reader(address, "u32")
 
     def act(group: Group) -> None:
-        elements = group.machine.shared_elements(width.size)
-        places = [_words_of(group, read, offset, width, "load") for offset in offsets]
-        loaded = [elements.take(place + word) for place in places for word in range(width.count)]
+        starts = [_starts_of(group, read, offset, width, "load") for offset in offsets]
+        loaded = [value for start in starts for value in read_numbers(group.machine.shared, start, width)]
         for number, value in enumerate(loaded):
-            put_loaded(group, target, number, value.astype(np.uint32, copy=False), width)
+            put_loaded(group, target, number, value, width)
 
     return act
 
@@ -124,12 +123,10 @@ def _store(instruction: Instruction, width: Width, offsets: list[int]) -> Action
     sources = [data_readers(operand, width) for operand in data]
 
     def act(group: Group) -> None:
-        elements = group.machine.shared_elements(width.size)
-        places = [_words_of(group, read, offset, width, "store") for offset in offsets]
-        for place, readers in zip(places, sources, strict=True):
-            for word, read_data in enumerate(readers):
-                value = group.spread(read_data(group)).astype(elements.dtype, copy=False)
-                group.write(elements, place + word, value)
+        starts = [_starts_of(group, read, offset, width, "store") for offset in offsets]
+        for start, readers in zip(starts, sources, strict=True):
+            values = [group.spread(read_data(group)) for read_data in readers]
+            write_numbers(group, group.machine.shared, start, values, width)
 
     return act
 

@@ -61,7 +61,7 @@ class Machine:
         self.workgroup = np.repeat(np.arange(len(workgroups)), num_warps)
         self.registers = RegisterFile.of(self.waves, self.lanes, program.vector_registers)
         self._shared_stride = _rounded(shared_bytes)
-        self._shared = np.full(len(workgroups) * self._shared_stride // 4, POISON, np.uint32)
+        self.shared = np.full(len(workgroups) * self._shared_stride // 4, POISON, np.uint32)
         self._scratch_stride = _rounded(program.scratch_bytes)
         self.scratch = np.full(self.waves * self.lanes * self._scratch_stride // 4, POISON, np.uint32)
         numbers = np.array(workgroups, np.int64)[self.workgroup]
@@ -69,10 +69,6 @@ class Machine:
         self._start_scalars(grid, numbers, wave, *kernarg)
         lane = wave[:, np.newaxis] * self.lanes + np.arange(self.lanes)
         self.registers.vector[0] = lane
-
-    def shared_elements(self, width: int) -> Array:
-        """The shared memory of all workgroups as unsigned numbers of `width` bytes."""
-        return self._shared.view(f"u{width}")
 
     def shared_start(self, waves: Array) -> Array:
         """[wave, 1]: the byte at which a wave's shared memory begins."""

@@ -153,24 +153,29 @@ def _index(addresses: Array, first: int, width: int, word: int) -> Array:
     return index
 
 
-def _aligned(addresses: Array, width: int) -> bool:
+def aligned(addresses: Array, width: int) -> bool:
+    """Whether all are multiples of `width`, a power of two."""
     return width == 1 or not int(np.bitwise_or.reduce(addresses, axis=None)) & (width - 1)
 
 
 def _gather(allocation: Allocation, addresses: Array, width: int, word: int) -> Array:
     """Number `word` of `width` bytes behind each address, as uint32."""
-    if _aligned(addresses, width):
+    if aligned(addresses, width):
         view, first = allocation.elements(width)
         return view.take(_index(addresses, first, width, word)).astype(np.uint32, copy=False)
-    first_byte = _index(addresses, allocation.address, 1, word * width)
-    result = np.zeros(addresses.shape, np.uint32)
+    return join_bytes(allocation.buffer, _index(addresses, allocation.address, 1, word * width), width)
+
+
+def join_bytes(octets: Array, first: Array, width: int) -> Array:
+    """The numbers, as uint32, whose lowest of `width` bytes are at the places `first`."""
+    result = np.zeros(first.shape, np.uint32)
     for byte in range(width):
-        result |= allocation.buffer.take(first_byte + byte).astype(np.uint32) << np.uint32(8 * byte)
+        result |= octets.take(first + byte).astype(np.uint32) << np.uint32(8 * byte)
     return result
 
 
 def _scatter(allocation: Allocation, addresses: Array, value: Array, width: int, word: int) -> None:
-    if _aligned(addresses, width):
+    if aligned(addresses, width):
         view, first = allocation.elements(width)
         view[_index(addresses, first, width, word)] = value.astype(view.dtype, copy=False)
         return

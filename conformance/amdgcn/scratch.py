@@ -15,6 +15,8 @@ import numpy as np
 
 from conformance.amdgcn.errors import AccessKind
 from conformance.amdgcn.errors import MemoryFault
+from conformance.amdgcn.local import read_numbers
+from conformance.amdgcn.local import write_numbers
 from conformance.amdgcn.memory_decode import Width
 from conformance.amdgcn.memory_decode import data_readers
 from conformance.amdgcn.memory_decode import put_loaded
@@ -52,29 +54,26 @@ def decode_scratch(
     if kind == "load":
 
         def load(group: Group) -> None:
-            elements, place = _places(group, offset, width, kind)
-            for word in range(width.count):
-                value = elements.take(place + word).astype(np.uint32, copy=False)
+            starts = _starts(group, offset, width, kind)
+            for word, value in enumerate(read_numbers(group.machine.scratch, starts, width)):
                 put_loaded(group, data, word, value, width)
 
         return load
     reads = data_readers(data, width)
 
     def store(group: Group) -> None:
-        elements, place = _places(group, offset, width, kind)
-        for word, read in enumerate(reads):
-            value = group.spread(read(group)).astype(elements.dtype, copy=False)
-            group.write(elements, place + word, value)
+        starts = _starts(group, offset, width, kind)
+        values = [group.spread(read(group)) for read in reads]
+        write_numbers(group, group.machine.scratch, starts, values, width)
 
     return store
 
 
-def _places(group: Group, offset: Offset, width: Width, kind: AccessKind) -> tuple[Array, Array]:
-    """All lanes' scratch as elements of the width, and each lane's first element in it."""
+def _starts(group: Group, offset: Offset, width: Width, kind: AccessKind) -> Array:
+    """[wave, lane]: the bytes where the lanes' accesses begin, all lanes' scratch being one array."""
     machine = group.machine
     first = offset(group)
     wrong = (first < 0) | (first + width.size * width.count > machine.scratch_bytes)
-    wrong |= (first & (width.size - 1)) != 0
     if group.exec is not None:
         wrong &= group.exec
         first = np.where(group.exec, first, 0)
@@ -84,5 +83,5 @@ def _places(group: Group, offset: Offset, width: Width, kind: AccessKind) -> tup
             f"{kind} of {width.size * width.count} bytes at byte {int(first[wrong][0])} of a lane's scratch, "
             f"which has {machine.scratch_bytes}",
         )
-    elements = machine.scratch.view(f"u{width.size}")
-    return elements, (first + machine.scratch_start(group.waves)) // width.size
+    starts: Array = first + machine.scratch_start(group.waves)
+    return starts

@@ -374,6 +374,17 @@ def test_scratch_halves(name: str) -> None:
     assert hex(bench.get("v3")[0]) == ("0x1234bbbb" if "_hi_" in name else "0xaaaa1234")
 
 
+def test_scratch_is_reached_at_any_byte() -> None:
+    """A lane's bytes lie one after the other, whatever the access begins with."""
+    bench = Bench(scratch=16)
+    bench.set("v1", "u32", 0x04030201)
+    bench.set("v2", "u32", 0x08070605)
+    bench.run("scratch_store_dwordx2 off, v[1:2], off offset:3")
+    bench.run("scratch_load_dword v3, off, off offset:5", "scratch_load_dword v4, off, off offset:8")
+    assert set(bench.get("v3").tolist()) == {0x06050403}
+    assert set(bench.get("v4").tolist()) == {0xFF080706}
+
+
 def test_scratch_has_an_end_and_is_poisoned() -> None:
     """What was not stored is NaN; what lies outside is a fault."""
     bench = Bench(scratch=16)
