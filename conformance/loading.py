@@ -41,10 +41,10 @@ def load_subject(spec: str) -> Subject:
             return _checked(where, _guarded(where, lambda: found.subject(variant)))
         if not variant:
             return _checked(where, found)
-    if ":" not in spec:
+    if ":" not in spec and not spec.endswith(".py"):
         raise SubjectError(
-            f"no subject is called {spec!r}: there are {', '.join(sorted(known)) or 'none'}; "
-            "a kernel of your own is named as module:attribute or path/to/file.py:attribute"
+            f"no subject is called {spec!r}: `conformance subjects` lists those there are, and a kernel of "
+            "your own is named as module:attribute or path/to/file.py:attribute"
         )
     found = _called(where, _attribute(spec))
     return _checked(where, _guarded(where, found.subject) if isinstance(found, Library) else found)
@@ -77,9 +77,8 @@ def _checked(where: str, subject: Any) -> Subject:
 def _attribute(spec: str) -> Any:
     source, _, name = spec.rpartition(":")
     if not name.isidentifier():
-        raise SubjectError(
-            f"subject {spec} names no attribute: write it as {source or 'path/to/file.py'}:attribute"
-        )
+        file = source or (name if name.endswith(".py") else "path/to/file.py")
+        raise SubjectError(f"subject {spec} names no attribute: write it as {file}:attribute")
     module = _guarded(f"subject {spec}", lambda: _module(source, spec))
     if not hasattr(module, name):
         raise SubjectError(f"subject {spec} cannot be loaded: {source} has no attribute {name!r}")

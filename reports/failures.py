@@ -64,6 +64,20 @@ class Group:
         return first.smallest.message if first.smallest else first.message
 
     @property
+    def message_is_of(self) -> str:
+        """Whose words the message are: ``the smallest call``; empty where there is one case alone."""
+        if self.results[0].smallest:
+            return "the smallest call"
+        return "the smallest case" if len(self.results) > 1 else ""
+
+    @property
+    def worst_is_of(self) -> str:
+        """What :attr:`worst` is the worst of: ``all 12 cases``; empty where the message is of the same."""
+        if len(self.results) > 1:
+            return f"all {count(len(self.results), 'case')}"
+        return "the case" if self.results[0].smallest else ""
+
+    @property
     def case(self) -> str:
         """Id of the smallest case."""
         first = self.results[0]

@@ -32,6 +32,13 @@ from conformance.reports.result import Run
 __all__ = ["Journal", "JournalError", "JournalWriter", "read_journal", "read_journals"]
 
 
+#: What is wrong with a journal that went through git's ``autocrlf``, an editor or a transfer as text.
+_CONVERTED = (
+    "its line endings were converted to CRLF after it was written: convert them back (sed -i 's/\\r$//'), "
+    "and keep git from it with `*.jsonl -text` in .gitattributes"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Journal:
     """What one run says."""
@@ -71,8 +78,10 @@ class JournalWriter:
         Raises :class:`JournalError` as :func:`read_journal` does.
         """
         read_journal(path)
-        writer = cls.__new__(cls)
         *lines, _cut = path.read_bytes().split(b"\n")
+        if _is_converted(lines):
+            raise JournalError(f"{path} cannot be gone on with: {_CONVERTED}")
+        writer = cls.__new__(cls)
         if json.loads(lines[-1])["kind"] == "end":
             lines.pop()
         with path.open("r+b") as file:
@@ -153,6 +162,11 @@ def _list_files(path: Path) -> Sequence[Path]:
     return sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
 
 
+def _is_converted(lines: Sequence[bytes]) -> bool:
+    """Whether every line ends as on Windows; JSON writes no such character."""
+    return bool(lines) and all(line.endswith(b"\r") for line in lines)
+
+
 def _read_bytes(path: Path) -> bytes:
     try:
         data = path.read_bytes()
@@ -188,13 +202,16 @@ def _read_file(path: Path, *, salvage: bool = False) -> list[Journal]:
     parts: list[_Part] = []
     if not lines:
         raise JournalError(f"{path}, line 1: the run header is cut, so nothing is known about this run")
+    converted = _is_converted(lines)
     for number, data in enumerate(lines, 1):
         try:
-            _take(path, parts, parse_line(path, number, data))
+            _take(path, parts, parse_line(path, number, data[:-1] if converted else data))
         except JournalError as error:
             if not salvage or not parts:
                 raise
             parts[-1].problems.append(str(error).removeprefix(f"{path}, "))
+    if converted:
+        parts[0].problems.append(_CONVERTED)
     if cut:
         parts[-1].problems.append(f"line {len(lines) + 1} is cut: the run was killed while writing it")
     return [_finish(path, part, len(parts) - at) for at, part in enumerate(parts, 1)]

@@ -36,6 +36,7 @@ from conformance.reports.wording import clip
 from conformance.reports.wording import count
 from conformance.reports.wording import list_some
 from conformance.reports.wording import list_warnings
+from conformance.reports.wording import of
 from conformance.reports.wording import write_cell
 from conformance.reports.wording import write_commit
 from conformance.reports.wording import write_counts
@@ -163,7 +164,7 @@ def write_failures(groups: Sequence[Group], limit: int = MAX_GROUPS) -> Iterator
 def _write_failure(group: Group) -> str:
     facts = [clip(group.message, MAX_TEXT), clip(group.call, MAX_TEXT)]
     if group.worst is not None:
-        facts.append(f"worst: {write_measurement(group.worst)}")
+        facts.append(f"worst {of(group.worst_is_of, write_measurement(group.worst))}")
     cases = f"{count(len(group.results), 'case')} ({', '.join(group.dtypes)})"
     paragraphs = [
         f"### {escape(group.title)}",

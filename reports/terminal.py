@@ -30,6 +30,7 @@ from conformance.reports.wording import WORST_LEGEND
 from conformance.reports.wording import clip
 from conformance.reports.wording import count
 from conformance.reports.wording import list_warnings
+from conformance.reports.wording import of
 from conformance.reports.wording import write_cell
 from conformance.reports.wording import write_commit
 from conformance.reports.wording import write_counts
@@ -173,7 +174,7 @@ def _write_groups(title: str, entries: Sequence[str], groups: Sequence[Group]) -
 
 
 def _write_failure(group: Group, width: int) -> str:
-    worst = write_measurement(group.worst) if group.worst else ""
+    worst = of(group.worst_is_of, write_measurement(group.worst)) if group.worst else ""
     fields = {
         "dtypes": ", ".join(group.dtypes),
         "call": group.call,
@@ -181,12 +182,13 @@ def _write_failure(group: Group, width: int) -> str:
         "like": ", ".join(group.bugs),
     }
     written = [_write_field(name, text, width) for name, text in fields.items() if text]
-    return "\n".join([_write_note(group, width), *written, f"  {'again':6}  {group.command}", ""])
+    about = _write_note(group, width, group.message_is_of)
+    return "\n".join([about, *written, f"  {'again':6}  {group.command}", ""])
 
 
-def _write_note(group: Group, width: int) -> str:
+def _write_note(group: Group, width: int, whose: str = "") -> str:
     text = f"{group.title} ({count(len(group.results), 'case')})"
-    says = [_write_field("says", group.message, width)] if group.message else []
+    says = [_write_field("says", of(whose, group.message), width)] if group.message else []
     return "\n".join([_wrap(text, width, "", "  "), *says])
 
 

@@ -161,6 +161,11 @@ def list_some(names: Sequence[str], limit: int = 4) -> str:
     return ", ".join([*names[:limit], *more])
 
 
+def of(whose: str, text: str) -> str:
+    """``of all 12 cases: …``; the text alone where nobody need be told whose it is."""
+    return f"of {whose}: {text}" if whose else text
+
+
 def clip(text: str, limit: int) -> str:
     """`text` on one line, cut at `limit` characters with a mark that says so."""
     line = re.sub(r"[\s\x00-\x1f\x7f]+", " ", text).strip()

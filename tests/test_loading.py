@@ -56,12 +56,19 @@ def test_adapters_are_found_by_name() -> None:
     assert load_subject("builtin").name == "builtin"
 
 
-def test_an_unknown_name_lists_what_there_is() -> None:
-    """The sentence names the installed adapters, and how to name a file."""
+def test_an_unknown_name_tells_where_names_are_listed() -> None:
+    """One sentence, which names the command that lists adapters, and how to name a file."""
     message = refusal("nosuch")
-    assert "no subject is called 'nosuch'" in message
-    assert "builtin" in message
+    assert "no subject is called 'nosuch': `conformance subjects` lists" in message
     assert "path/to/file.py:attribute" in message
+    assert len(message) < 200
+
+
+@pytest.mark.parametrize("spec", ["my_kernels.py", "my_kernels.py:", "a/my_kernels.py:not one"])
+def test_a_file_without_an_attribute_is_told_what_it_lacks(spec: str) -> None:
+    """The sentence gives the spec as it should have been written, and lists nothing."""
+    file = spec.partition(":")[0]
+    assert refusal(spec) == f"subject {spec} names no attribute: write it as {file}:attribute"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.asked import ask
+from conformance.backends.targets import find_target
 from conformance.clause import CLAUSES
 from conformance.commands.usage import UsageError
 from conformance.commands.verify import write_verification
@@ -33,6 +34,9 @@ from conformance.verification import verify
 
 if TYPE_CHECKING:
     from conformance.commands.usage import Subparsers
+
+#: Architectures as a journal's header has them; none is any.
+_ARCHITECTURE = r"|sm_\d{2,3}|gfx[0-9a-f]{3,4}|cpu-\w+"
 
 
 def add(commands: Subparsers) -> None:
@@ -132,11 +136,23 @@ def _speed(text: str) -> SpeedLimit:
     return limit
 
 
+def _requirement(text: str) -> Requirement:
+    required = Requirement.parse(text)
+    if not re.fullmatch(_ARCHITECTURE, required.architecture):
+        raise ValueError(
+            f"--require {text}: there is no architecture {required.architecture!r}; they are written as "
+            "sm_90, gfx942 or cpu-x86_64"
+        )
+    if required.evidence == "emulated" and required.architecture:
+        find_target(required.architecture)
+    return required
+
+
 def _policy(options: argparse.Namespace) -> Policy:
     try:
         return Policy(
             today=datetime.now(timezone.utc).date(),
-            requirements=tuple(map(Requirement.parse, options.require)),
+            requirements=tuple(map(_requirement, options.require)),
             waivers=read_waivers(options.waivers) if options.waivers else (),
             baseline=read_journals([options.baseline]) if options.baseline else None,
             speeds=tuple(map(_speed, options.min_copy_ratio)),

@@ -192,7 +192,7 @@
     if (each.more.breaks) add("breaks", each.more.breaks);
     if (each.more.call) add("smallest call", make("code", {}, each.more.call));
     if (each.more.says && each.more.says !== each.message) add("seen there", each.more.says);
-    if (each.more.worst) add("worst element", each.more.worst);
+    if (each.more.worst) add(each.more.call ? "worst element of the case" : "worst element", each.more.worst);
     if (each.more.bugs) add("resembles", each.more.bugs.join(", "));
     add("again", command(each.more.command || `conformance show ${quote(id)} ${place.where}`));
     return make("details", {}, make("summary", {}, "more"), list);

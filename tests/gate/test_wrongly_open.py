@@ -194,6 +194,23 @@ def test_evidence_that_is_missing(right: Path, gate: Gate, options: list[str]) -
     assert f"mine: --require {options[1]}, and no run of it has that evidence" in said
 
 
+@pytest.mark.parametrize(
+    ("required", "says"),
+    [
+        ("device:sm90", "there is no architecture 'sm90'; they are written as sm_90, gfx942 or cpu-x86_64"),
+        ("interpreter:H200", "there is no architecture 'H200'"),
+        ("emulated:gfx9", "there is no architecture 'gfx9'"),
+        ("emulated:gfx1030", "unknown target 'gfx1030'; the targets of rocm-emulated are gfx90a, gfx942"),
+    ],
+)
+def test_an_architecture_that_nothing_has(right: Path, gate: Gate, required: str, says: str) -> None:
+    """A mistyped architecture is told as that, not as evidence that is missing."""
+    code, said = gate(right, "--require", required)
+    assert code == 2
+    assert says in said
+    assert "no run of it has that evidence" not in said
+
+
 def test_the_wrong_subject(right: Path, gate: Gate) -> None:
     """A workflow that judged the default subject by mistake has not judged its own."""
     code, said = gate(right, "--subject", "theirs")

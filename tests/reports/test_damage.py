@@ -176,7 +176,12 @@ PROBLEMS: dict[str, tuple[Callable[[Lines], Lines], int, str]] = {
     "Windows' line ends": (
         lambda lines: [line + b"\r" for line in lines],
         5,
-        "lines 1, 2, 3 … do not follow",
+        "its line endings were converted to CRLF after it was written",
+    ),
+    "Windows' line ends in some lines": (
+        lambda lines: [lines[0], *(line + b"\r" for line in lines[1:])],
+        5,
+        "lines 2, 3, 4 … do not follow",
     ),
     "written anew by another program": (
         lambda lines: [json.dumps(json.loads(line), sort_keys=True).encode() for line in lines],
@@ -228,6 +233,21 @@ def test_damage_that_leaves_every_line_readable(whole: Path, name: str) -> None:
     assert len(journal.results) == left
     assert not journal.complete
     assert says in journal.problem
+
+
+def test_converted_line_ends_hide_no_change(whole: Path) -> None:
+    """They are told as what they are, a line that was edited besides is named, and nothing is appended."""
+    damage(whole, lambda lines: [line + b"\r" for line in lines])
+    problem = read_journal(whole).problem
+    assert "were converted to CRLF" in problem
+    assert "do not follow" not in problem
+    with pytest.raises(JournalError, match="cannot be gone on with: its line endings were converted"):
+        JournalWriter.resume(whole)
+    damage(whole, text(6, b'"fail"', b'"pass"'))
+    damage(whole, lambda lines: [line + b"\r" for line in lines])
+    problem = read_journal(whole).problem
+    assert "were converted to CRLF" in problem
+    assert "line 6 does not follow" in problem
 
 
 @pytest.mark.parametrize("name", HEADERS)

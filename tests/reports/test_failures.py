@@ -82,6 +82,7 @@ def test_the_smallest_call_is_shown(
     (group,) = group_failures(arrange(results))
     assert (group.call, group.message, group.command) == ("f(1)", "small", small.command)
     assert group.worst == make_measurement(8.0)
+    assert (group.message_is_of, group.worst_is_of) == ("the smallest call", "all 3 cases")
     assert (group.bugs, group.dtypes) == (("x#1", "x#2"), ("float16", "float32"))
 
 
@@ -93,6 +94,7 @@ def test_unshrunk_case_still_has_a_command(arrange: Arrange, make_result: Callab
         "died",
         "conformance show 'a b' --backend cuda --subject liger",
     )
+    assert (group.message_is_of, group.worst_is_of) == ("", "")
 
 
 def test_unjudged_cases_share_a_reason(arrange: Arrange, make_result: Callable[..., Result]) -> None:

@@ -96,7 +96,7 @@ Then the same error in ulp, and the tensor that has it.
 ```text
 y[0, 2] is 1.5, want 1.25
 rms_norm(x: float16 (1, 3), weight: float16 (3,), eps=1e-06)
-worst: dx[1, 2]: got 1.5, want 1.25; 812 × its bound, 1020 ulp
+worst of the case: dx[1, 2]: got 1.5, want 1.25; 812 × its bound, 1020 ulp
 ```
 
 ```sh

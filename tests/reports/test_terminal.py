@@ -69,10 +69,10 @@ line of a column's heading is its evidence; a cell with weaker evidence names it
 Failures
 ========
 FAIL MASK-2 rms_norm: liger 0.8.5 on NVIDIA H200 (sm_90), cuda (1 case)
-  says    y[0, 2] is 1.5, want 1.25
+  says    of the smallest call: y[0, 2] is 1.5, want 1.25
   dtypes  float16
   call    rms_norm(x: float16 (1, 3), weight: float16 (3,), eps=1e-06)
-  worst   y[1, 2]: got 1.5, want 1.25; 812 × its bound, 1020 ulp
+  worst   of the case: y[1, 2]: got 1.5, want 1.25; 812 × its bound, 1020 ulp
   like    Liger-Kernel#518
   again   conformance show 'MASK-1/rms_norm/float16/M=1,H=3'
 
