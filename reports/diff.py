@@ -25,10 +25,10 @@ other bits              no     the same inputs on the same device with the same 
                                Triton gave another worst error, within the noise
 ======================  =====  ============================================================
 
-Noise: two machines add up a row in different orders. One kernel on an H200 and in the interpreter, in 709
-cases that both measured, differed by at most 0.19 of the bound; a further rounding to 16 bits adds a whole
-bound. So a quarter of the bound is no noise. On the same device with the same software and inputs there is
-none at all.
+Noise: two machines add up in different orders. One kernel in the interpreter and as code for gfx942 and
+gfx1100, in 700 cases in float32, differed by at most 0.30 of the bound, where ``dbias`` sums few rows; a
+further rounding to 16 bits adds a whole bound to most results. So 0.4 of the bound is no noise. On the same
+device with the same software and inputs there is none at all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from conformance.reports.wording import write_fraction
 
 
 #: Change of the worst error, in bounds, that another order of summation can make.
-NOISE = 0.25
+NOISE = 0.4
 
 #: Every kind of change, and whether it is for the worse; in the order in which they are told.
 KINDS: Mapping[str, bool] = {
