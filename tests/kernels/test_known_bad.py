@@ -50,6 +50,20 @@ def test_a_fault_is_complete(fault: Fault) -> None:
         assert set(fault.dtypes) <= own
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sum_rounded", "mean_rounded", "mean_square_rounded", "rstd_rounded", "normalized_rounded"),
+        *("weight_product_rounded", "wdy_rounded", "projection_rounded", "dx_rounded_before_dresidual_out"),
+        *("dweight_terms_rounded", "dweight_accumulated_in_16_bits", "dweight_partials_in_16_bits"),
+    ],
+)
+def test_one_more_rounding_must_be_caught_in_both_16_bit_dtypes(name: str) -> None:
+    """At each single place between load and store; the self-test counts one dtype alone as missed."""
+    (fault,) = (each for each in FAULTS if each.name == name)
+    assert fault.dtypes == ("float16", "bfloat16")
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_has_its_code(fault: Fault) -> None:
     """Its name stands in its record, and once more at least where the code asks for it."""
