@@ -43,7 +43,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "type": float,
             "metavar": "S",
-            "help": "time limit of one case (default: 60 on a GPU, else 300; with compilation)",
+            "help": "time limit of one case, with compilation (default: 60 on a GPU, 240 for long "
+            "procedures there, else 300)",
         },
     ),
     (

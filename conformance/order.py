@@ -1,7 +1,8 @@
-"""The order of cases that run side by side: long ones first, and each kernel compiled by one of them.
+"""Long cases: they go first where cases run side by side, and they get more time.
 
 One process takes the cases as the suites state them. Among several, a long case that comes last keeps the
-others waiting, and neighbours that need the same kernel would all compile it at the same time.
+others waiting, and neighbours that need the same kernel would all compile it at the same time, so each kernel
+is compiled by one case first.
 """
 
 from __future__ import annotations
@@ -9,11 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from conformance.case import Case
 from conformance.catalogue import Assignment
 
 
 #: Procedures of many calls, or of processes, or with a compiler of their own: seconds each, on a GPU as well.
 _LONG = ("every-run", "sequence", "compiled", "dense-past-31-bits")
+#: Their time limit at least, in seconds: half a minute where a GPU's host is shared by fifteen workers.
+LONG_SECONDS = 240.0
+
+
+def time_limit(case: Case, seconds: float) -> float:
+    """How long a case may take where a usual one may take `seconds`."""
+    return max(seconds, LONG_SECONDS) if case.procedure in _LONG else seconds
 
 
 def side_by_side(assignments: Sequence[Assignment], workers: int) -> list[int]:

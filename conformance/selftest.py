@@ -28,6 +28,7 @@ from conformance.catalogue import all_cases
 from conformance.kernels.good_but_different import VARIANTS
 from conformance.kernels.known_bad import FAULTS
 from conformance.kernels.known_bad import Fault
+from conformance.order import time_limit
 from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
 from conformance.worker import Worker
@@ -190,7 +191,7 @@ class Trials:
         if toolchain_reason(self.canaries, [case.dtype, *(dtype for _, dtype in case.dtypes)]):
             return
         seconds = float(worker.greeting["environment"]["case_seconds"])
-        outcome.add(worker.run(case, seconds, subject=spec), case)
+        outcome.add(worker.run(case, time_limit(case, seconds), subject=spec), case)
 
 
 def _size(case: Case) -> int:

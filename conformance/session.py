@@ -25,6 +25,7 @@ from conformance.backends.protocol import toolchain_reason
 from conformance.case import Case
 from conformance.catalogue import catalogue_digest
 from conformance.execution import blank_result
+from conformance.order import time_limit
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import SmallestCall
@@ -152,13 +153,13 @@ class Session:
             blank = blank_result(case, subject, self.environment["evidence"], case.level)
             return replace(blank, verdict="toolchain", message=reason)
         worker = self._worker_for(subject)
-        result = worker.run(case, self.case_seconds)
+        result = worker.run(case, self.case_seconds(case))
         failed = result.verdict in ("fail", "crash", "timeout")
         return self._with_smallest(worker, case, result) if shrink and failed else result
 
     def script(self, subject: str, case: Case) -> dict[str, Any]:
         """A failed case as a script of its own; see :meth:`Worker.script`."""
-        return self._worker_for(subject).script(case, self.case_seconds)
+        return self._worker_for(subject).script(case, self.case_seconds(case))
 
     def _worker_for(self, subject: str) -> Worker:
         spec = self.subjects[subject].spec
@@ -185,10 +186,9 @@ class Session:
         command = ["conformance", "show", smallest.case, "--backend", self._backend, *target]
         return replace(result, smallest=replace(smallest, command=shlex.join([*command, "--subject", spec])))
 
-    @property
-    def case_seconds(self) -> float:
-        """Time limit of one case."""
-        return self._seconds or float(self.environment["case_seconds"])
+    def case_seconds(self, case: Case) -> float:
+        """Time limit of a case: what was asked for, else the backend's, or more for a long one."""
+        return self._seconds or time_limit(case, float(self.environment["case_seconds"]))
 
     def header(self, directory: Path, selection: str = "") -> Run:
         """The journal's first line; `selection` says how cases were chosen."""

@@ -11,6 +11,8 @@ from conformance.case import parse_case
 from conformance.catalogue import Assignment
 from conformance.catalogue import all_cases
 from conformance.order import side_by_side
+from conformance.order import time_limit
+from conformance.procedures.state import FRESH_SECONDS
 
 
 WORKERS = 4
@@ -43,6 +45,13 @@ def test_long_cases_start_first_then_each_kernel_once() -> None:
     found = started([small, again, *filler, other, large, sequence], 3)
     assert found[:4] == [sequence, large, small, other]
     assert set(found[4:]) == {small}
+
+
+def test_long_cases_get_more_time() -> None:
+    """A sequence of fresh processes may take minutes on a busy host; a call may not, and no limit shrinks."""
+    assert time_limit(case(), 60) == 60
+    assert time_limit(case("sequence", shape="4x129"), 60) > FRESH_SECONDS
+    assert time_limit(case("sequence", shape="4x129"), 300) == 300
 
 
 def test_subjects_keep_their_turn() -> None:
