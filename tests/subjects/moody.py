@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -52,6 +53,15 @@ def _batched(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     return (y if weight is None else y * weight.float()).to(x.dtype)
 
 
+def _fickle(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    """Each process has other bits, within bound, as where the fastest of some kernels is chosen by time."""
+    _MOOD.setdefault(os.getpid(), 2**-21 * int.from_bytes(os.urandom(2), "big") / 2**16)
+    return (_norm(x.float(), weight, eps).double() * (1 + _MOOD[os.getpid()])).to(x.dtype)
+
+
+_MOOD: dict[int, float] = {}
+
+
 def _subject(call: Callable[..., Tensor]) -> Subject:
     contract = Contract(backward=False, layouts="any", mixed_dtypes="computed")
     return Subject(name="moody", version="1", kernels={"rms_norm": Kernel(call=call, contract=contract)})
@@ -62,3 +72,4 @@ counting = partial(_subject, _counting)
 forgetful = partial(_subject, _forgetful)
 leaking = partial(_subject, _leaking)
 batched = partial(_subject, _batched)
+fickle = partial(_subject, _fickle)
