@@ -177,7 +177,7 @@ def _forward(
         x_rows, residual_rows, contiguous(weight), y, written, rstd,
         x_stride, residual_stride, written_stride, eps,
     )  # fmt: skip
-    launch_rows(_forward_held, _forward_wide, x, operands)
+    launch_rows(_forward_held, _forward_wide, x, operands, stream=True)
     return y, residual_out, rstd
 
 

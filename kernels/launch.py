@@ -114,7 +114,7 @@ def _compiled_for(operand: object) -> object:
 
 def launch_rows(
     held: Any, wide: Any, x: Tensor, operands: tuple[object, ...],
-    *, layer_norm: bool = False, early: bool = False,
+    *, layer_norm: bool = False, stream: bool = False, early: bool = False,
 ) -> None:  # fmt: skip
     """Launch the forward kernel for the width of `x` (..., H), on its device; nothing where M = 0.
 
@@ -129,7 +129,7 @@ def launch_rows(
     with on_device_of(x):
         # A comparison would have torch.compile compile once for few rows and once for many.
         counted = None if torch.compiler.is_compiling() else rows
-        planned = plan.forward(hidden_size, counted, x, held, layer_norm=layer_norm)
+        planned = plan.forward(hidden_size, counted, x, held, layer_norm=layer_norm, stream=stream)
         tile = planned.tile
         constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
         if planned.held:

@@ -123,11 +123,16 @@ class Forward(NamedTuple):
     early: bool
 
 
-def forward(hidden_size: int, rows: int | None, x: Tensor, kernel: object, *, layer_norm: bool) -> Forward:
-    """Forward's plan for (M, H) rows; M is ``None`` where it is not known. The tile does not depend on it."""
+def forward(
+    hidden_size: int, rows: int | None, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool
+) -> Forward:
+    """Forward's plan for (M, H) rows; M is ``None`` where it is not known. The tile does not depend on it.
+
+    `stream` says that a second tensor is read and written, the residual.
+    """
     few = rows is not None and rows <= FEW_ROWS
     if hidden_size > WIDEST_ONCE:
-        tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm)
+        tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
         if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
             return Forward(tile, held=few and hidden_size <= WIDEST_HELD, early=few)
     return Forward(held_tile(hidden_size, layer_norm=layer_norm), held=True, early=few)
@@ -148,14 +153,16 @@ def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
     return Tile(rows=1, parts=parts, block=block, num_warps=8 if parts > 5 else min(block // 256, 8))
 
 
-def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool) -> Tile:
+def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool) -> Tile:
     """The tile for a row that is read twice: 8 elements a thread while there are threads.
 
-    RMSNorm's widest take a block's full 1024 threads.
+    RMSNorm's widest take a block's full 1024 threads. A row that leaves a quarter of its tiles empty has half
+    the threads, but where the residual keeps them busy.
     """
     name = "layer_norm" if layer_norm else "rms_norm"
     block = min(power_of_two(hidden_size) // TILES[name], WIDEST_TILE[name])
-    num_warps = min(max(block // 256, 1), 16)
+    sparse = not (layer_norm or stream) and 4 * hidden_size <= 3 * power_of_two(hidden_size)
+    num_warps = min(max(block // (512 if sparse else 256), 1), 16)
     if not layer_norm and block == WIDEST_TILE[name]:
         num_warps = MOST_THREADS // Device.of(x, kernel).warp_size
     return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps)

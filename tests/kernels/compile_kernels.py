@@ -50,8 +50,8 @@ class Launch:
 def forward(module: Any, hidden_size: int, rows: int, device: plan.Device, optional: bool) -> Launch:
     """The forward kernel for a width, with all its optional operands or with none."""
     left_out = () if optional else ("weight_ptr", "bias_ptr", "mean_ptr", "rstd_ptr")
-    centred = module is LAYER_NORM
-    planned = plan.forward(hidden_size, rows, torch.empty(0), None, layer_norm=centred)
+    centred, stream = module is LAYER_NORM, module is FUSED
+    planned = plan.forward(hidden_size, rows, torch.empty(0), None, layer_norm=centred, stream=stream)
     tile = planned.tile
     constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
     if not planned.held:
