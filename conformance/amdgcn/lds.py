@@ -1,7 +1,8 @@
 """The memory that a workgroup shares (LDS), and the lane moves that go through its crossbar.
 
 "AMD Instinct MI300 CDNA3 ISA", "Local Data Share Operations"; "RDNA3 ISA", "Data Share Operations". What has
-not been written holds a NaN; an access beyond the workgroup's bytes is a fault.
+not been written holds a NaN; an access beyond the workgroup's bytes is a fault. The instruction's offset is
+added in 32 bits and wraps (LLVM, ``GCNSubtarget::hasUsableDSOffset``).
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _starts_of(
 ) -> Array:
     """[wave, lane]: the bytes where the lanes' accesses begin, all workgroups' memory being one array."""
     machine = group.machine
-    first = group.spread(read(group).astype(np.int64) + offset)
+    first = group.spread(read(group) + np.uint32(offset)).astype(np.int64)
     last = first + width.size * width.count
     wrong = last > machine.shared_bytes
     if group.exec is not None:

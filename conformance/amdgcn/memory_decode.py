@@ -5,11 +5,15 @@ Memory Instructions"; "RDNA3 ISA", the chapters of these names.
 
 A buffer's range ("Range checking" there, for buffers without a stride): a lane is out of range, loads 0 and
 does not store, if its offset, of the instruction and the vector register, is not below ``num_records`` less
-the scalar offset. LLVM gives it as ``voffset + offset + bytes > num_records - soffset``, unsigned, nothing
-wrapping (pull request 207796), for each dword by itself (AMDGPUUsage, "Relaxed Buffer OOB Mode"). In 64 bits
-that is the same as checking the sum of all offsets. So a negative vector offset is out of range also where
-the scalar offset makes up for it, as was seen on an MI300X (Triton pull request 10690). What lies in range is
+the scalar offset; each dword by itself (LLVM, AMDGPUUsage, "Relaxed Buffer OOB Mode"). What lies in range is
 then checked against the allocations.
+
+That offset is a sum of 32 bits: a negative vector offset is in range where the instruction's makes up for it.
+The manuals do not say so. AMD's emulator rocjitsu adds them thus for every target, and names gfx950 as its
+measure (ROCm/rocm-systems, pull request 10928); LLVM and Mesa's ACO move constants into the instruction
+without asking whether the rest is negative, LLVM up to 23 bits of them on RDNA4. The scalar offset does not
+make up for a negative one, as was seen on an MI300X (Triton pull request 10690): there nothing wraps, which
+in 64 bits is the same as checking the sum.
 """
 
 from __future__ import annotations
@@ -164,7 +168,7 @@ def buffer_address(
         raise instruction.unsupported("idxen")
     if instruction.number("offset") < 0:
         raise instruction.unsupported("a negative offset")
-    index, constant_offset = descriptor.index, np.uint64(instruction.number("offset"))
+    index, constant_offset = descriptor.index, np.uint32(instruction.number("offset"))
     read_vector = plain_reader(vector, "u32") if instruction.flag("offen") else None
     read_scalar = plain_reader(scalar, "u32")
 
@@ -173,10 +177,8 @@ def buffer_address(
         if (second_word & np.uint32(0x3FFF0000)).any():
             raise instruction.unsupported("the buffer's descriptor has a stride")
         base = group.s64[index // 2] & _ADDRESS_BITS
-        offset = read_scalar(group).astype(np.uint64) + constant_offset
-        if read_vector is not None:
-            offset = read_vector(group) + offset
-        offset = group.spread(offset)
+        own = constant_offset if read_vector is None else read_vector(group) + constant_offset
+        offset = group.spread(read_scalar(group).astype(np.uint64) + own)
         in_range = offset + np.uint64(size * count) <= group.s32[index + 2]
         if in_range.all():
             return base + offset, None

@@ -131,6 +131,19 @@ def test_a_masked_lane_neither_stores_nor_faults() -> None:
     assert bench.get("v30")[0] == 4 * 62
 
 
+def test_a_constant_offset_makes_up_for_a_negative_address() -> None:
+    """The sum has 32 bits, of either access of a pair."""
+    bench = bench_with_data()
+    bench.set("v3", "u32", 16 * np.arange(bench.lanes) - 16 + 2**32)
+    bench.run("ds_write_b128 v2, v[20:23]", "ds_read_b32 v30, v3 offset:24")
+    assert bench.get("v30").tolist() == [4 * lane + 2 for lane in range(64)]
+    bench.run("ds_read2_b32 v[30:31], v3 offset0:4 offset1:7")
+    assert bench.get("v30").tolist() == [4 * lane for lane in range(64)]
+    assert bench.get("v31").tolist() == [4 * lane + 3 for lane in range(64)]
+    with pytest.raises(MemoryFault, match="at byte 4294967292 of the workgroup's"):
+        bench.run("ds_read_b32 v30, v3 offset:12")
+
+
 def test_shared_memory_has_an_end() -> None:
     """An access beyond it is a fault that names the byte."""
     bench = Bench(shared=64)

@@ -202,6 +202,25 @@ def test_a_scalar_offset_is_taken_off_the_range_and_wraps_nothing(target: str) -
     assert bench.get("v20")[:2].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_constant_offset_makes_up_for_a_negative_vector_offset(target: str) -> None:
+    """Their sum has 32 bits; the scalar offset is added to it in more, and makes up for nothing."""
+    bench, name = buffer_of_eight(target), "dword" if target.startswith("gfx9") else "b32"
+    bench.set("v1", "u32", [0xFFFFFFF4, 0xFFFFFFFC, 0xFFFFFFF0, 0, 20, 0x80000000])
+    null = "0" if target != "gfx1201" else "null"
+    bench.run(f"buffer_load_{name} v20, v1, s[4:7], {null} offen offset:12")
+    assert bench.get("v20")[:6].tolist() == [1, 3, 0, 4, 0, 0]
+    bench.set("s10", "u32", [4])
+    bench.run(f"buffer_load_{name} v20, v1, s[4:7], s10 offen offset:12")
+    assert bench.get("v20")[:6].tolist() == [2, 4, 0, 5, 0, 0]
+    bench.set("v2", "u32", 99)
+    bench.run(
+        f"buffer_store_{name} v2, v1, s[4:7], {null} offen offset:12",
+        f"buffer_load_{name} v20, off, s[4:7], {null} offset:8",
+    )
+    assert bench.get("v20")[0] == 99
+
+
 def test_an_access_over_the_end_of_a_range_is_not_emulated() -> None:
     """Hardware checks each dword by itself; no buffer that Triton makes ends within a tensor."""
     bench = buffer_of_eight()
