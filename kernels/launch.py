@@ -134,6 +134,7 @@ def launch_rows(
         constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
         if planned.held:
             constants = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early or planned.early}
+            constants |= {"SHIFTED": planned.shifted} if layer_norm else {}
         else:
             constants = {"TILES": tile.parts, **constants}
         grid = (plan.ceil_div(rows, tile.rows),)

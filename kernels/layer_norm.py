@@ -8,8 +8,9 @@
 - The variance is that of the centred row, never ``mean(x²) - mean²``; the mean is corrected once by the mean
   of the centred row. A row of 1e6 + i is then as good as one of i: float32 subtracts numbers that close
   without error, so what the rounded mean lacks is still in the centred row.
-- A row is a few parts, and the other parts are summed about the first, place by place. What cancels in the
-  variance is at most as many times the variance as there are parts and one: the first part is of the row.
+- Short rows, and rows that are read twice where there are many, are a few parts; the other parts are summed
+  about the first, place by place. What cancels in the variance is at most as many times the variance as there
+  are parts and one: the first part is of the row.
 - Aliasing: y is a new tensor; no operand and no incoming gradient is written.
 - Saved for backward: x, weight, `mean` and `rstd`.
 - dweight and dbias are deterministic: see ``backward.py``.
@@ -39,6 +40,7 @@ from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
 from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import load_parts
+from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
 
 
@@ -71,6 +73,7 @@ def _row_statistics(
 def _forward_held(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
     ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, EARLY: tl.constexpr,
+    SHIFTED: tl.constexpr,
 ):  # fmt: skip
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
@@ -81,16 +84,38 @@ def _forward_held(
             weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
         if bias_ptr is not None:
             bias = load_parts(bias_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
-    shift = x[0].to(tl.float32)
     total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
     squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
-    for part in tl.static_range(1, PARTS):
-        deviation = x[part].to(tl.float32) - shift
-        if part == PARTS - 1:  # without the mask, columns beyond H would hold -shift
-            deviation = tl.where(inside_row(part_columns(0, part, BLOCK), hidden_size, FULL), deviation, 0.0)
-        total += deviation
-        squares += deviation * deviation
-    mean, correction, variance = _row_statistics(shift, total, squares, hidden_size, PARTS, BLOCK, FULL)
+    centred = no_parts()
+    if SHIFTED:
+        shift = x[0].to(tl.float32)
+        for part in tl.static_range(1, PARTS):
+            deviation = x[part].to(tl.float32) - shift
+            if part == PARTS - 1:  # without the mask, columns beyond H would hold -shift
+                inner = inside_row(part_columns(0, part, BLOCK), hidden_size, FULL)
+                deviation = tl.where(inner, deviation, 0.0)
+            total += deviation
+            squares += deviation * deviation
+        mean, correction, variance = _row_statistics(shift, total, squares, hidden_size, PARTS, BLOCK, FULL)
+        for part in tl.static_range(PARTS):
+            centred += (x[part].to(tl.float32) - mean,)
+    else:
+        for part in tl.static_range(PARTS):
+            total += x[part].to(tl.float32)
+        # Columns beyond H hold 0; the denominator is H.
+        mean = tl.sum(total, axis=1, keep_dims=True) / hidden_size
+        total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
+        for part in tl.static_range(PARTS):
+            deviation = x[part].to(tl.float32) - mean
+            if part == PARTS - 1:  # without the mask, columns beyond H would hold -mean
+                inner = inside_row(part_columns(0, part, BLOCK), hidden_size, FULL)
+                deviation = tl.where(inner, deviation, 0.0)
+            total += deviation
+            squares += deviation * deviation
+            centred += (deviation,)
+        correction = tl.sum(total, axis=1, keep_dims=True) / hidden_size
+        # The correction is the mean's own rounding error, so little is lost where its square is subtracted.
+        variance = tl.sum(squares, axis=1, keep_dims=True) / hidden_size - correction * correction
     # torch.compile hands eps over as float64, which would carry the sum with it.
     rstd = tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
     if rstd_ptr is not None:
@@ -101,7 +126,7 @@ def _forward_held(
     for part in tl.static_range(PARTS):
         column = part_columns(0, part, BLOCK)
         mask = inside_row(column, hidden_size, FULL)
-        y = (x[part].to(tl.float32) - mean) * rstd - rest
+        y = centred[part] * rstd - rest
         if weight_ptr is not None:
             if EARLY:
                 y *= weight[part].to(tl.float32)

@@ -32,7 +32,7 @@ SHORT_ELEMENTS = 2048
 PART = 1024
 #: Parts of 1024 columns that forward holds a row in, before they grow.
 MOST_PARTS = 7
-#: LayerNorm's rows up to this width are held in four parts: fewer steps to sum a row over its threads.
+#: LayerNorm's rows up to this width are held in four parts, so that fewer steps sum a row over its threads.
 LAYER_NORM_SHORT = 256
 #: Rows wider than this are read twice by RMSNorm, the second time out of the cache; by LayerNorm if they are
 #: whole tiles.
@@ -121,6 +121,9 @@ class Forward(NamedTuple):
     held: bool
     #: Whether the weight is loaded with the rows.
     early: bool
+    #: Whether LayerNorm sums a held row about its first part, as one that is read twice. It is faster on rows
+    #: of at most `LAYER_NORM_SHORT` columns too.
+    shifted: bool
 
 
 def forward(
@@ -134,8 +137,9 @@ def forward(
     if hidden_size > WIDEST_ONCE:
         tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
         if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
-            return Forward(tile, held=few and hidden_size <= WIDEST_HELD, early=few)
-    return Forward(held_tile(hidden_size, layer_norm=layer_norm), held=True, early=few)
+            return Forward(tile, held=few and hidden_size <= WIDEST_HELD, early=few, shifted=True)
+    tile = held_tile(hidden_size, layer_norm=layer_norm)
+    return Forward(tile, held=True, early=few, shifted=hidden_size <= LAYER_NORM_SHORT)
 
 
 def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
@@ -150,7 +154,8 @@ def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
         return Tile(rows=1, parts=2, block=PART, num_warps=2)
     block = _part_for(hidden_size, MOST_PARTS)
     parts = ceil_div(hidden_size, block)
-    return Tile(rows=1, parts=parts, block=block, num_warps=8 if parts > 5 else min(block // 256, 8))
+    num_warps = 2 if layer_norm and parts <= 3 and block == PART else min(block // 256, 8)
+    return Tile(rows=1, parts=parts, block=block, num_warps=num_warps)
 
 
 def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool) -> Tile:

@@ -59,6 +59,7 @@ def forward(module: Any, hidden_size: int, rows: int, device: plan.Device, optio
         return Launch(module._forward_wide, {"TILES": tile.parts, **constants}, warps, left_out)
     early = planned.early or module is RMS_NORM
     held = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early}
+    held |= {"SHIFTED": planned.shifted} if centred else {}
     return Launch(module._forward_held, held, tile.num_warps, left_out)
 
 
