@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -100,3 +102,20 @@ def test_the_quick_cases_show_every_clause_in_every_type() -> None:
     assert kinds == {(case.clause, case.operation, case.direction, case.dtype) for case in small}
     assert len(chosen) <= 2 * len(kinds)
     assert all(math.prod(case.shape) <= 8192 for case in chosen)
+
+
+def test_reading_the_catalogue_asks_no_gpu() -> None:
+    """Nothing that is imported for it asks torch for GPUs, which would forbid a process to fork for them."""
+    script = """
+import torch
+
+def ask(*_): raise AssertionError("asked")
+
+for name in ("is_available", "device_count", "current_device", "get_device_properties", "_lazy_init"):
+    setattr(torch.cuda, name, ask)
+
+import conformance.plugin, conformance.procedures.speed, conformance.subjects.builtin
+from conformance.catalogue import all_cases
+assert all_cases()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
