@@ -11,9 +11,9 @@ then checked against the allocations.
 That offset is a sum of 32 bits: a negative vector offset is in range where the instruction's makes up for it.
 The manuals do not say so. AMD's emulator rocjitsu adds them thus for every target, and names gfx950 as its
 measure (ROCm/rocm-systems, pull request 10928); LLVM and Mesa's ACO move constants into the instruction
-without asking whether the rest is negative, LLVM up to 23 bits of them on RDNA4. The scalar offset does not
-make up for a negative one, as was seen on an MI300X (Triton pull request 10690): there nothing wraps, which
-in 64 bits is the same as checking the sum.
+without asking whether the rest is negative, LLVM up to 23 bits of them on RDNA4, though a remark in its
+``splitBufferOffsets`` doubts it. The scalar offset does not make up for a negative one, as was seen on an
+MI300X (Triton pull request 10690): there nothing wraps, which in 64 bits is the same as checking the sum.
 """
 
 from __future__ import annotations
