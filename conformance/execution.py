@@ -73,6 +73,10 @@ def execute(case: Case, subject: Subject, backend: Backend, fresh: FreshProcesse
     stage = Stage(case, kernel, backend, expected.level, fresh=fresh)
     manner = backend.start_case(case.id)
     result = _executed(_play(stage, blank), backend, manner)
+    # Empty tensors need no launch.
+    unreached = backend.unreached() if result.verdict == "pass" and all(case.shape) else ""
+    if unreached:
+        result = replace(result, verdict="not-run", evidence="not run", message=unreached)
     return replace(
         result,
         kernels=tuple(backend.compiled()),

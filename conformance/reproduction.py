@@ -32,6 +32,10 @@ _PROCEDURES = (
 )
 
 
+#: Exceptions of the emulator's, for what hardware would not tell.
+_CHECKERS = ("Outside", "WrongCode", "DeviceFault")
+
+
 def script(case: Case, result: Result, subject: Subject, where: str) -> str:
     """The script for a failed `case`; `where` says in words what it was seen on.
 
@@ -134,6 +138,8 @@ def _number(value: Any) -> str:
 def _check(case: Case, result: Result, contract: Contract) -> str:
     """Make the call, print got and want, and exit."""
     run, message = _run(case, case.procedure == "double-backward"), result.message
+    if re.match(rf"raised ({'|'.join(_CHECKERS)}):", message):
+        raise NoSource(f"what checks every access says this, and a script has nothing that does: {message}")
     if case.procedure == "double-backward":
         return f"{run}\n{_DOUBLE}"
     if message.startswith(("raised", "did not refuse cleanly: raised")):

@@ -88,6 +88,7 @@ def test_show_runs_a_case(
         (["report", "."], "no journal (*.jsonl) was found"),
         (["report", ".", "-o", "a.jsonl"], "a report does not replace a journal"),
         (["show", CASE, "--gfx", "gfx942"], "--gfx goes with --backend rocm-emulated"),
+        (["show", CASE, "--backend", "rocm-emulated", *["--gfx", "gfx942"] * 2], "--gfx is given 2 times"),
         (["repro", CASE, "--subject", "s", "-o", "."], "it is there already"),
         (["diff", "a.jsonl", "b.jsonl", "--limit", "-1"], "--limit is -1"),
         (["gate", ".", "--verify", "-1"], "--verify is -1"),

@@ -110,6 +110,19 @@ def test_layouts_are_kept_where_they_matter(tmp_path: Path, subjects: Path) -> N
     assert "as_strided" not in path.read_text()
 
 
+def test_what_only_the_emulator_sees_is_no_script(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, subjects: Path
+) -> None:
+    """A script would not see the store outside either, and say that all is well."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    spec, case = f"{subjects / 'emulated_faults.py'}:no_store_mask", "MASK-1/rms_norm/forward/float16/3x127"
+    with pytest.raises(SystemExit) as caught:
+        main(["repro", case, "--subject", spec, "--backend", "rocm-emulated", "-o", str(tmp_path / "s.py")])
+    assert caught.value.code == 2
+    assert "what checks every access says this" in capsys.readouterr().err
+    assert not (tmp_path / "s.py").exists()
+
+
 @pytest.mark.parametrize(
     ("spec", "case", "said"),
     [

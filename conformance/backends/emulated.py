@@ -130,6 +130,7 @@ class EmulatedBackend:
     def start_case(self, case: str) -> str:
         """Choose the order of waves and the last bit of roots from the case's id."""
         self._driver.manner = manner_of_case(case)
+        self._driver.log.launches = 0
         return self._driver.manner.words
 
     @contextmanager
@@ -146,6 +147,12 @@ class EmulatedBackend:
         reasons = list(self._driver.log.unexecuted)
         self._driver.log.unexecuted.clear()
         return reasons[0] if reasons else ""
+
+    def unreached(self) -> str:
+        """That no kernel was launched: what torch computed on the CPU says nothing of the target."""
+        if self._driver.log.launches:
+            return ""
+        return f"no kernel was launched, so nothing of it ran as code for {self.target.name}"
 
     def compiled(self) -> list[CompiledKernel]:
         """Kernels that were compiled, or found in Triton's cache, since the last call."""

@@ -60,6 +60,8 @@ class Log:
     outside: list[OutsideAccess] = field(default_factory=list)
     unexecuted: list[str] = field(default_factory=list)
     compiled: list[CompiledKernel] = field(default_factory=list)
+    #: Launches of the case so far.
+    launches: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class Launcher:
         with torch._C.DisableTorchFunction():
             named = list(zip(self._names, arguments, strict=True))
             self._driver.devices.check_launch(named)
+            self._driver.log.launches += 1
             program = self._program()
             if x * y * z:
                 self._run(program, (x, y, z), named)

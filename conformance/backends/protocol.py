@@ -103,6 +103,10 @@ class Plain:
         """Everything was executed."""
         return ""
 
+    def unreached(self) -> str:
+        """Whatever computes here is what a user would get."""
+        return ""
+
     def compiled(self) -> list[CompiledKernel]:
         """None is seen."""
         return []
@@ -176,6 +180,9 @@ class Backend(Protocol):
 
         Asking forgets it.
         """
+
+    def unreached(self) -> str:
+        """Why a pass of the case so far says nothing of this backend; empty if it does."""
 
     def compiled(self) -> list[CompiledKernel]:
         """Kernels that were compiled since the last call, where the backend sees them."""

@@ -43,13 +43,17 @@ def refuse_damaged(journals: Iterable[Journal]) -> None:
 
 def add_target(parser: argparse.ArgumentParser) -> None:
     """State ``--gfx``."""
-    parser.add_argument("--gfx", metavar="TARGET", help="what rocm-emulated compiles for (default: gfx942)")
+    parser.add_argument(
+        "--gfx", action="append", metavar="TARGET", help="what rocm-emulated compiles for (default: gfx942)"
+    )
 
 
 def target_for(backend: str, options: argparse.Namespace) -> str:
     """What `backend` compiles for, by ``--gfx``; raises :class:`UsageError` where that makes no sense."""
+    if len(options.gfx or []) > 1:
+        raise UsageError(f"--gfx is given {len(options.gfx)} times; this command takes one target at a time")
     try:
-        (target,) = check_targets(backend, [options.gfx] if options.gfx else [])
+        (target,) = check_targets(backend, options.gfx or [])
     except ValueError as error:
         raise UsageError(str(error)) from error
     return target

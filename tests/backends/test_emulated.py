@@ -158,6 +158,14 @@ def test_an_unknown_instruction_is_never_a_pass(emulated: Run, target: str, subj
     assert "v_sad_u8" in result.message
 
 
+def test_what_torch_computes_is_no_evidence_for_a_target(emulated: Run, target: str) -> None:
+    """Without a launch nothing ran as the target's code; empty tensors need none."""
+    result = emulated(target, "composed", "MASK-1/rms_norm/forward/float16/3x129")
+    assert (result.verdict, result.evidence) == ("not-run", "not run")
+    assert result.message == f"no kernel was launched, so nothing of it ran as code for {target}"
+    assert emulated(target, "fine", "ROWS-1/rms_norm/forward/float16/0x129").verdict == "pass"
+
+
 def test_row_3_000_000_takes_no_memory(target: str) -> None:
     """In 64 bits its offset is right; in 32 it leads out of the tensor, and nothing is accessed."""
     script = Path(__file__).with_name("far_row.py")

@@ -112,6 +112,11 @@ def _falling_back(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
 
 
+def _composed(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Right, and without any kernel of its own."""
+    return torch.nn.functional.rms_norm(x.float(), x.shape[-1:], weight.float(), eps).to(x.dtype)
+
+
 def _subject(call: Any, **declared: Any) -> Subject:
     contract = Contract(layouts="any", optional_weight=False, **declared)
     return Subject(name="emulated", version="1", kernels={"rms_norm": Kernel(call=call, contract=contract)})
@@ -125,3 +130,4 @@ no_barrier = _subject(partial(_call, EXCHANGE=True))
 too_many_warps = _subject(partial(_call, num_warps=32))
 unknown_instruction = _subject(partial(_call, STRANGE=True))
 falls_back = _subject(_falling_back)
+composed = _subject(_composed)
