@@ -74,7 +74,10 @@ def find_target(name: str) -> Target:
     Raises :class:`ValueError` for a name that is none's.
     """
     if name not in TARGETS:
-        raise ValueError(f"unknown target {name!r}; the targets of rocm-emulated are {', '.join(TARGETS)}")
+        several = "; give --gfx once for each" if "," in name else ""
+        raise ValueError(
+            f"unknown target {name!r}; the targets of rocm-emulated are {', '.join(TARGETS)}{several}"
+        )
     return TARGETS[name]
 
 

@@ -47,7 +47,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
     for part in parts:
         subjects = ", ".join(subject.name for subject in part.run.subjects)
-        print(f"{subjects} on {part.run.device}, {part.run.backend}: {count(len(part.results), 'result')}")
+        where = f"{part.run.device} ({part.run.architecture}), {part.run.backend}"
+        print(f"{subjects} on {where}: {count(len(part.results), 'result')}")
         if part.problem:
             print(f"  not whole: {part.problem}")
     print(f"{count(len(journals), 'journal')} in {options.output}")
