@@ -178,7 +178,10 @@ def broken_off(pytester: pytest.Pytester, subjects: Path, number: signal.Signals
     """Exit code of a run whose second case hangs, ended by a signal to its whole group."""
     write_catalogue(pytester, 17, 9, 33)
     command = [sys.executable, "-m", "pytest", ON, troubled(subjects), "--results=mine"]
+    # A shell starts what runs in its background deaf to Ctrl-C, and whatever that starts.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
+    signal.signal(signal.SIGINT, before)
     folder, deadline = pytester.path / "mine", time.monotonic() + 60
     while time.monotonic() < deadline and b'"kind": "result"' not in b"".join(
         each.read_bytes() for each in folder.glob("*.jsonl")
