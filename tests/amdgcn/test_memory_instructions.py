@@ -1,4 +1,7 @@
-"""Loads and stores: widths, halves, address forms, buffers' ranges, and what lies outside the allocations."""
+"""Loads and stores: widths, halves, address forms, buffers' ranges, and what lies outside the allocations.
+
+Past 400 lines, since all forms of an address are tested on one memory, which every test here shares.
+"""
 
 from __future__ import annotations
 
