@@ -72,11 +72,7 @@ def execute(case: Case, subject: Subject, backend: Backend, fresh: FreshProcesse
 
     stage = Stage(case, kernel, backend, expected.level, fresh=fresh)
     manner = backend.start_case(case.id)
-    result = _executed(_play(stage, blank), backend, manner)
-    # Empty tensors need no launch.
-    unreached = backend.unreached() if result.verdict == "pass" and all(case.shape) else ""
-    if unreached:
-        result = replace(result, verdict="not-run", evidence="not run", message=unreached)
+    result = _executed(_play(stage, blank), case, backend, manner)
     return replace(
         result,
         kernels=tuple(backend.compiled()),
@@ -86,11 +82,15 @@ def execute(case: Case, subject: Subject, backend: Backend, fresh: FreshProcesse
     )
 
 
-def _executed(result: Result, backend: Backend, manner: str) -> Result:
-    """The result, unless some code was compiled and could not be executed; a failure says how it ran."""
+def _executed(result: Result, case: Case, backend: Backend, manner: str) -> Result:
+    """The result, unless code was compiled and not executed, or none ran; a failure says how it did."""
     unexecuted = backend.unexecuted()
     if unexecuted:
         return replace(result, verdict="unsupported", evidence="compiled", message=unexecuted, broken="")
+    # Empty tensors need no launch.
+    unreached = backend.unreached() if result.verdict == "pass" and all(case.shape) else ""
+    if unreached:
+        return replace(result, verdict="not-run", evidence="not run", message=unreached)
     failed = manner and result.verdict in ("fail", "crash")
     return replace(result, message=f"{result.message} ({manner})") if failed else result
 

@@ -65,5 +65,5 @@ BATCHES = ("vllm-project/vllm#48271", "sgl-project/sglang#28787")
     ),
 )
 def test_batch_invariance(conformance: Check, case: Assignment) -> None:
-    """A row alone, among 16, 255 and all: whether its bits depend on the others."""
+    """A row alone, among 16, 255 where there are more, and all: whether its bits depend on the others."""
     conformance(case)

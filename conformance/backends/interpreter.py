@@ -130,7 +130,3 @@ class InterpreterBackend(Plain):
     def free_memory(self) -> int:
         """Bytes that Linux can give without swapping, within the limit of the container."""
         return free_memory()
-
-    def memory_of_others(self) -> float:
-        """Zero: a limit on each process's own memory decides here."""
-        return 0.0

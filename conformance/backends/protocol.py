@@ -115,6 +115,10 @@ class Plain:
         """There is no GPU to start."""
         return False
 
+    def memory_of_others(self) -> float:
+        """Zero: a limit on each process's own memory decides here."""
+        return 0.0
+
 
 class Backend(Protocol):
     """One way to run a kernel. All methods but the constructor run in the worker process."""
