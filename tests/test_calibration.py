@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STATISTICS = "procedure=statistics/regime=eps-sized/with.needs=stats"
 FLOAT32 = (
-    # Four columns, whose sum takes two additions in a row or two side by side; three, whose quotient is rounded.
+    # Four columns, whose sum is two additions deep or three; three columns, whose quotient is rounded.
     f"EPS-4/layer_norm/forward/float32/30000x4/{STATISTICS}",
     f"EPS-4/layer_norm/forward/float32/9000x3/{STATISTICS}",
     f"EPS-4/layer_norm/forward/float32/2000x2/{STATISTICS}",

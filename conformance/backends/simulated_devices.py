@@ -40,6 +40,7 @@ _CPU = -1
 
 _Tensor: Any = torch.Tensor
 _autograd: Any = torch.autograd
+_saved_tensors_hooks: Any = torch.autograd.graph.saved_tensors_hooks
 #: Functions that take tensors of several devices.
 _CROSSING = {
     _Tensor.copy_,
@@ -112,6 +113,8 @@ class SimulatedDevices(TorchFunctionMode):
         self._cuda = cuda
         #: The device that the running backward belongs to.
         self._engine: int | None = None
+        #: The device of the call that torch is in.
+        self._running = _CPU
         self._handlers: dict[Any, Callable[..., Any]] = {
             _Tensor.device.__get__: lambda tensor: _named(self.of(tensor)),
             _Tensor.is_cuda.__get__: lambda tensor: self.of(tensor) != _CPU,
@@ -159,7 +162,11 @@ class SimulatedDevices(TorchFunctionMode):
         if kwargs.get("device") is not None:
             device = self._placed(kwargs["device"])
             kwargs["device"] = "cpu"
-        result = func(*args, **kwargs)
+        before, self._running = self._running, device
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self._running = before
         for tensor in _tensors(result):
             if _tagged(tensor) is None:
                 tag(tensor, device)
@@ -257,6 +264,23 @@ class SimulatedDevices(TorchFunctionMode):
 
         return run
 
+    def save_tensors(self, stock: Callable[..., None]) -> Callable[..., None]:
+        """``saved_tensors_hooks.__init__``, with the mode on while torch packs, within its own calls.
+
+        Activation checkpointing notes the device of what a call saves there, and compares it in backward.
+        """
+
+        def init(hooks: Any, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
+            def packed(tensor: torch.Tensor) -> Any:
+                if _tagged(tensor) is None and self._running != _CPU:
+                    tag(tensor, self._running)
+                with self:
+                    return pack(tensor)
+
+            stock(hooks, packed, unpack)
+
+        return init
+
     def stand_ins(self) -> list[tuple[Any, str, Any]]:
         """What to put where while the devices are there: owner, attribute, value."""
         cuda, accelerator = self._cuda, torch.accelerator
@@ -277,6 +301,7 @@ class SimulatedDevices(TorchFunctionMode):
         wrapped = [
             (GridExecutor, "__call__", self.launch(GridExecutor.__call__)),
             (_autograd, "_engine_run_backward", self.run_engine(_autograd._engine_run_backward)),
+            (_saved_tensors_hooks, "__init__", self.save_tensors(_saved_tensors_hooks.__init__)),
             (CustomOpDef, "__call__", _undispatched(CustomOpDef.__call__)),
         ]
         if dynamo := sys.modules.get("torch._dynamo.eval_frame"):

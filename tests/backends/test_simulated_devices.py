@@ -183,6 +183,14 @@ def test_checkpointing_recomputes_on_the_device(devices: SimulatedDevices) -> No
     assert weight.grad.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
+def test_checkpointing_of_torchs_own_operations(devices: SimulatedDevices) -> None:
+    """What torch saves within a call of its own is on the device, in forward as in the recomputation."""
+    x = torch.randn(4, 8, device="cuda:1", requires_grad=True)
+    y = checkpoint(lambda h: h * torch.rsqrt((h * h).mean(-1, keepdim=True)), x, use_reentrant=False)
+    (dx,) = torch.autograd.grad(y.sum(), x)
+    assert dx.device == x.device
+
+
 def test_operands_on_different_devices_are_refused(devices: SimulatedDevices) -> None:
     """As in torch, with the devices named; a CPU scalar is welcome, a CPU vector is not."""
     zero, one = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
