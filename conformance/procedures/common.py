@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from conformance.memory import same_bits
@@ -13,10 +17,33 @@ from conformance.subject import Contract
 #: Gradients that are sums over all rows, in which each row has its part.
 SUMS = ("dweight", "dbias")
 
+#: Variables of the environment that compilers have set.
+_SET_BY_COMPILERS: dict[str, str] = {}
+
 
 def free_sums(contract: Contract) -> tuple[str, ...]:
     """Gradients that may have other bits in another run: sums over rows, unless declared deterministic."""
     return () if contract.deterministic_dweight else SUMS
+
+
+@contextmanager
+def compilers_environment() -> Iterator[None]:
+    """What ``torch.compile`` puts into the environment holds here only.
+
+    Inductor once names torch's own ptxas there (``TRITON_PTXAS_PATH``), which is of another version than
+    Triton's. Every kernel that Triton compiled in this process later would be another one than in a process
+    that compiled nothing.
+    """
+    before = dict(os.environ)
+    os.environ.update(_SET_BY_COMPILERS)
+    try:
+        yield
+    finally:
+        changed = dict(set(os.environ.items()) - set(before.items()))
+        _SET_BY_COMPILERS.update(changed)
+        for name in changed:
+            os.environ.pop(name)
+        os.environ.update({name: before[name] for name in changed if name in before})
 
 
 def copies(observed: Observed) -> dict[str, torch.Tensor]:

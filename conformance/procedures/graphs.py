@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from conformance.procedures.common import compilers_environment
 from conformance.stage import Observed
 from conformance.stage import Props
 from conformance.stage import Stage
@@ -46,7 +47,7 @@ def compiled(stage: Stage) -> None:
     torch._dynamo.reset()
     counters.clear()
     props = stage.prepare()
-    with subjects_code():
+    with compilers_environment(), subjects_code():
         observed = _bare(torch.compile(stage.kernel.call), props, _arguments(stage, props))
         stage.backend.synchronize()
     breaks = sum(counters["graph_break"].values())

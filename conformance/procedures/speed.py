@@ -24,6 +24,7 @@ from conformance.judge import Standard
 from conformance.judge import backward_standards
 from conformance.judge import forward_standard
 from conformance.procedures.common import SUMS
+from conformance.procedures.common import compilers_environment
 from conformance.procedures.stopwatch import Ceilings
 from conformance.procedures.stopwatch import call_seconds
 from conformance.procedures.stopwatch import gpu_seconds
@@ -212,7 +213,8 @@ def _unfused(
 def _racing(stage: Stage, name: str) -> Iterator[None]:
     """A rival that fails here is left out, and named in the result."""
     try:
-        yield
+        with compilers_environment():
+            yield
     # It may raise anything, and is not what is judged.
     except Exception as error:  # noqa: BLE001
         stage.note = f"{stage.note}; {name}: {type(error).__name__}".removeprefix("; ")
