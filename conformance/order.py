@@ -20,9 +20,14 @@ _LONG = ("every-run", "sequence", "compiled", "dense-past-31-bits")
 LONG_SECONDS = 240.0
 
 
+def is_long(case: Case) -> bool:
+    """Whether the case takes many seconds, on a GPU as well."""
+    return case.procedure in _LONG
+
+
 def time_limit(case: Case, seconds: float) -> float:
     """How long a case may take where a usual one may take `seconds`."""
-    return max(seconds, LONG_SECONDS) if case.procedure in _LONG else seconds
+    return max(seconds, LONG_SECONDS) if is_long(case) else seconds
 
 
 def side_by_side(assignments: Sequence[Assignment], workers: int) -> list[int]:
@@ -36,7 +41,7 @@ def side_by_side(assignments: Sequence[Assignment], workers: int) -> list[int]:
     for each in assignments:
         place = places.setdefault((each.target, each.subject), len(places))
         kernel = place, *_kernel(each)
-        rank = 0 if each.case.procedure in _LONG else 2 if kernel in compiled else 1
+        rank = 0 if is_long(each.case) else 2 if kernel in compiled else 1
         compiled.add(kernel)
         keys.append((place, rank, -math.prod(each.case.shape)))
     return _dealt(sorted(range(len(keys)), key=keys.__getitem__), workers)

@@ -28,6 +28,7 @@ from conformance.catalogue import all_cases
 from conformance.kernels.good_but_different import VARIANTS
 from conformance.kernels.known_bad import FAULTS
 from conformance.kernels.known_bad import Fault
+from conformance.order import is_long
 from conformance.order import time_limit
 from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
@@ -125,15 +126,26 @@ class Trials:
         try:
             self._idle = [self._start(first=True)]
             with ThreadPoolExecutor(self._jobs) as pool:
-                # Good kernels first: they run the most cases.
-                fine = [pool.submit(self._in_worker, self._try_good, name) for name in good]
-                bad = [pool.submit(self._in_worker, self._try_bad, fault) for fault in faults]
-                for done in as_completed((*bad, *fine)):
+                running = {
+                    name: pool.submit(self._in_worker, trial, what)
+                    for name, trial, what in self._longest_first(faults, good)
+                }
+                for done in as_completed(running.values()):
                     progress(done.result())
-                return [each.result() for each in (*bad, *fine)]
+                return [running[name].result() for name in (*(fault.name for fault in faults), *good)]
         finally:
             for worker in self._idle:
                 worker.stop()
+
+    def _longest_first(
+        self, faults: Sequence[Fault], good: Sequence[str]
+    ) -> list[tuple[str, Callable[[Worker, Any], Outcome], Any]]:
+        """Trials by name: those of clauses with long cases, then good kernels, which run the most cases."""
+        long = {case.clause for case in self._catalogue if is_long(case)}
+        slow = [(fault.name, self._try_bad, fault) for fault in faults if fault.clause in long]
+        fine = [(name, self._try_good, name) for name in good]
+        rest = [(fault.name, self._try_bad, fault) for fault in faults if fault.clause not in long]
+        return [*slow, *fine, *rest]
 
     def _start(self, *, first: bool = False) -> Worker:
         environment = worker_environment(os.environ | share_of_processors(self._jobs), self._next_devices())
