@@ -30,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (UsageError, CaseError, JournalError, WorkerRefused) as error:
         sys.stderr.write(f"conformance: {error}\n")
         code = 2
+    except KeyboardInterrupt:
+        sys.stderr.write("conformance: interrupted\n")
+        # As a shell has it for SIGINT.
+        code = 130
     except BrokenPipeError:
         # The reader of a pipe, `head` for one, had enough.
         sys.stderr.close()

@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed
 from dataclasses import dataclass
@@ -108,43 +109,52 @@ class Trials:
         self._target = target
         self._jobs = jobs or os.cpu_count() or 1
         self._catalogue = all_cases()
+        self._workers: list[Worker] = []
         self._idle: list[Worker] = []
         #: How many GPUs there are, once the first worker has told, and which worker's turn it is.
         self._gpus = 1
         self._turns = itertools.count(1)
         self.canaries: list[CanaryResult] = []
+        #: Whether Ctrl-C ended the run before every kernel had had its trial.
+        self.interrupted = False
 
     def run(
         self, faults: Sequence[Fault], good: Sequence[str], progress: Callable[[Outcome], None]
     ) -> list[Outcome]:
         """Put known-bad kernels, by their faults, and good kernels, by their names, on trial.
 
-        `progress` is told every outcome as it comes.
+        `progress` is told every outcome as it comes. After Ctrl-C it returns those that were complete.
 
         Raises :class:`~conformance.worker.WorkerRefused` if the backend cannot be used.
         """
+        finished: dict[str, Outcome] = {}
+        pool = ThreadPoolExecutor(self._jobs)
         try:
             self._idle = [self._start(first=True)]
-            with ThreadPoolExecutor(self._jobs) as pool:
-                running = {
-                    name: pool.submit(self._in_worker, trial, what)
-                    for name, trial, what in self._longest_first(faults, good)
-                }
-                for done in as_completed(running.values()):
-                    progress(done.result())
-                return [running[name].result() for name in (*(fault.name for fault in faults), *good)]
+            for done in as_completed(
+                pool.submit(self._in_worker, trial, what) for trial, what in self._longest_first(faults, good)
+            ):
+                outcome = done.result()
+                finished[outcome.name] = outcome
+                progress(outcome)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            for worker in self._workers:
+                worker.kill()
         finally:
-            for worker in self._idle:
+            pool.shutdown(cancel_futures=True)
+            for worker in self._workers:
                 worker.stop()
+        return [finished[name] for name in (*(fault.name for fault in faults), *good) if name in finished]
 
     def _longest_first(
         self, faults: Sequence[Fault], good: Sequence[str]
-    ) -> list[tuple[str, Callable[[Worker, Any], Outcome], Any]]:
-        """Trials by name: those of clauses with long cases, then good kernels, which run the most cases."""
+    ) -> list[tuple[Callable[[Worker, Any], Outcome], Any]]:
+        """Trials: those of clauses with long cases, then good kernels, which run the most cases."""
         long = {case.clause for case in self._catalogue if is_long(case)}
-        slow = [(fault.name, self._try_bad, fault) for fault in faults if fault.clause in long]
-        fine = [(name, self._try_good, name) for name in good]
-        rest = [(fault.name, self._try_bad, fault) for fault in faults if fault.clause not in long]
+        slow = [(self._try_bad, fault) for fault in faults if fault.clause in long]
+        fine = [(self._try_good, name) for name in good]
+        rest = [(self._try_bad, fault) for fault in faults if fault.clause not in long]
         return [*slow, *fine, *rest]
 
     def _start(self, *, first: bool = False) -> Worker:
@@ -152,6 +162,7 @@ class Trials:
         worker = Worker(
             self._backend, f"{BAD}:correct", target=self._target, canaries=first, environment=environment
         )
+        self._workers.append(worker)
         greeting = worker.start()
         if first:
             self.canaries = [CanaryResult(**each) for each in greeting["canaries"]]
@@ -203,7 +214,10 @@ class Trials:
         if toolchain_reason(self.canaries, [case.dtype, *(dtype for _, dtype in case.dtypes)]):
             return
         seconds = float(worker.greeting["environment"]["case_seconds"])
-        outcome.add(worker.run(case, time_limit(case, seconds), subject=spec), case)
+        result = worker.run(case, time_limit(case, seconds), subject=spec)
+        if self.interrupted:
+            raise CancelledError
+        outcome.add(result, case)
 
 
 def _size(case: Case) -> int:

@@ -197,6 +197,11 @@ class Worker:
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return f"; it last printed: {lines[-1][:300]}" if lines else ""
 
+    def kill(self) -> None:
+        """End the process from another thread: the one that waits for its answer hears that it died."""
+        if self._process is not None:
+            self._process.kill()
+
     def stop(self, *, kill: bool = False) -> None:
         """End the process."""
         if self._pipe is not None:

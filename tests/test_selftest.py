@@ -73,6 +73,34 @@ def test_a_fault_that_is_not_there_is_missed() -> None:
     assert not stands(outcomes)
 
 
+def test_ctrl_c_keeps_what_was_found() -> None:
+    """The outcomes so far are returned, soon, and the rest of the kernels is left alone."""
+
+    def interrupt(outcome: Outcome) -> None:
+        raise KeyboardInterrupt
+
+    quick = fault_named("missing_bias_crashes")
+    trials = Trials("interpreter", 1)
+    outcomes = trials.run(
+        [quick, *(replace(quick, name=f"another {turn}") for turn in range(50))], [], interrupt
+    )
+    assert trials.interrupted
+    assert [each.name for each in outcomes] == ["missing_bias_crashes"]
+
+
+def test_ctrl_c_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any command says that it was interrupted, with the exit code that shells give."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trials, "run", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["selftest", "--backend", "interpreter"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "conformance: interrupted\n"
+
+
 def test_the_probe_set_has_every_clause_and_dtype() -> None:
     """One case of every kind, no large one, and turns taken among those of one size."""
     probe = cheapest(CATALOGUE, "operation")

@@ -39,4 +39,6 @@ def run(options: argparse.Namespace) -> int:
     trials = selftest.Trials(options.backend, options.jobs, target_for(options.backend, options))
     outcomes = trials.run(faults, good, lambda each: print(each.verdict, each.name, file=sys.stderr))
     print(selftest.report(outcomes))
+    if trials.interrupted:
+        raise KeyboardInterrupt
     return 0 if selftest.stands(outcomes) else 1
