@@ -66,6 +66,12 @@ def _row_means(
 
 
 @triton.jit
+def _add_both(product, term, other_product, other_term):
+    """What reduces two tensors at once: the threads of a row wait for each other once, not twice."""
+    return product + other_product, term + other_term
+
+
+@triton.jit
 def _sweep(
     dy_ptr, h_ptr, weight_ptr, mean_ptr, rstd_ptr, projection_ptr, offset_ptr, stream_ptr,
     dh_ptr, dweight_ptr, dbias_ptr, dy_stride, h_stride, stream_stride, row_count, hidden_size,
@@ -73,16 +79,17 @@ def _sweep(
     STAGES: tl.constexpr,
 ):  # fmt: skip
     """Write dh of this program's columns in every row of its group, and one row of each scratch."""
-    group = tl.program_id(0)
-    own = tl.program_id(1) * (PARTS * BLOCK)
-    other = (1 - tl.program_id(1)) * (PARTS * BLOCK)
+    # The programs that share a row are neighbours, which start together: the halves find it in the cache.
+    group = tl.program_id(1)
+    own = tl.program_id(0) * (PARTS * BLOCK)
+    other = (1 - tl.program_id(0)) * (PARTS * BLOCK)
     if weight_ptr is not None:
         weight = load_parts(weight_ptr, True, own, hidden_size, PARTS, BLOCK, FULL)
         if HALVES:
             other_weight = load_parts(weight_ptr, True, other, hidden_size, PARTS, BLOCK, FULL)
     dweight = zero_parts(PARTS, ROWS, BLOCK)
     dbias = zero_parts(PARTS, ROWS, BLOCK)
-    for tile in tl.range(group, tl.cdiv(row_count, ROWS), tl.num_programs(0), num_stages=STAGES):
+    for tile in tl.range(group, tl.cdiv(row_count, ROWS), tl.num_programs(1), num_stages=STAGES):
         # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
         row = (tile * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
         inside = row < row_count
@@ -140,6 +147,10 @@ def _sweep(
                 projection = tl.load(projection_ptr + row, mask=inside, other=0.0)
                 if mean_ptr is not None:
                     offset = tl.load(offset_ptr + row, mask=inside, other=0.0)
+            elif HALVES and mean_ptr is not None:
+                projection, offset = tl.reduce((products, total), 1, _add_both, keep_dims=True)
+                projection /= hidden_size
+                offset /= hidden_size
             else:
                 projection = tl.sum(products, axis=1, keep_dims=True) / hidden_size
                 if mean_ptr is not None:
@@ -245,7 +256,7 @@ def _launch(
     dweight_rows = None if dweight is None else scratch[0]
     dbias_rows = None if dbias is None else scratch[-1]
     launch(
-        _sweep, (planned.groups, planned.splits),
+        _sweep, (planned.splits, planned.groups),
         (
             dy, h, weight, mean, rstd, projection, offset, stream, dh, dweight_rows, dbias_rows,
             dy_stride, h_stride, stream_stride, rows, hidden_size,

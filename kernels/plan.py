@@ -195,7 +195,7 @@ def sweep(
     if hidden_size > 2 * WIDEST_SUMMED:
         tile, programs = Tile(rows=1, parts=1, block=SPLIT_TILE, num_warps=8), 1
     elif hidden_size > WIDEST_SUMMED:
-        tile, programs = _half_row(hidden_size, plain=not (layer_norm or stream)), 1
+        tile, programs = Tile(rows=1, parts=2, block=WIDEST_SUMMED // 2, num_warps=8), 1
     else:
         tile, programs = _summed_tile(hidden_size, itemsize, layer_norm=layer_norm)
         if programs == 2 and not (layer_norm or stream):  # 48 KiB in flight are the better measure for these
@@ -227,12 +227,6 @@ def _stages(step: int, held: int, device: Device, *, layer_norm: bool) -> int:
     wanted = ceil_div(IN_FLIGHT["layer_norm" if layer_norm else "rms_norm"], step)
     fitting = (device.shared_memory - SHARED_RESERVE) // held
     return int(1 + max(min(wanted, fitting, MOST_STAGES - 1), 0))
-
-
-def _half_row(hidden_size: int, *, plain: bool) -> Tile:
-    """The tile of one of two programs that share a row; parts where registers allow to unroll them."""
-    block = 2048 if plain else WIDEST_SUMMED
-    return Tile(rows=1, parts=ceil_div(ceil_div(hidden_size, 2), block), block=block, num_warps=8)
 
 
 def _summed_tile(hidden_size: int, itemsize: int, *, layer_norm: bool) -> tuple[Tile, int]:

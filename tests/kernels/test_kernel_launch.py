@@ -117,6 +117,27 @@ def test_a_plan_does_not_depend_on_the_rows() -> None:
     assert len(plans) == 1
 
 
+@pytest.mark.usefixtures("narrow_tiles")
+@pytest.mark.parametrize(("hidden_size", "programs"), [(33, 2), (64, 2), (333, 11)])
+def test_programs_that_share_a_row_are_neighbours(
+    operation: Any, hidden_size: int, programs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They start together and find the row in the cache: one after the other in the grid's first axis."""
+    grids = {}
+    whole = backward.launch
+
+    def noting(kernel: Any, grid: tuple[int, ...], *given: Any, **options: Any) -> None:
+        grids[kernel.fn.__name__] = grid
+        whole(kernel, grid, *given, **options)
+
+    monkeypatch.setattr(backward, "launch", noting)
+    operands = operation.operands(5, hidden_size)
+    upstream = operation.upstream(5, hidden_size)
+    operation.check(operation.backward(operands, upstream), operands, upstream)
+    groups = min(5, plan.INTERPRETED_MULTIPROCESSORS // programs)
+    assert grids["_sweep"] == (programs, groups)
+
+
 def test_every_launch_is_under_a_device_guard(
     operation: Any, launches: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
