@@ -32,6 +32,8 @@ SHORT_ELEMENTS = 2048
 PART = 1024
 #: Parts of 1024 columns that forward holds a row in, before they grow.
 MOST_PARTS = 7
+#: Elements of a row that a thread of a warp of 32 holds, at most.
+MOST_HELD = 48
 #: LayerNorm's rows up to this width are held in four parts, so that fewer steps sum a row over its threads.
 LAYER_NORM_SHORT = 256
 #: Rows wider than this are read twice by RMSNorm, the second time out of the cache; by LayerNorm if they are
@@ -40,7 +42,7 @@ WIDEST_ONCE = 3072
 #: Of how few tiles a row that is read twice consists; of more if they would be larger than `WIDEST_TILE`.
 #: LayerNorm has more in its registers.
 TILES = {"rms_norm": 2, "layer_norm": 4}
-WIDEST_TILE = {"rms_norm": 16384, "layer_norm": 4096}
+WIDEST_TILE = 16384
 #: The widest row that a program can hold. Rows that are read twice are held if they are at most this many.
 WIDEST_HELD = 16384
 FEW_ROWS = 128
@@ -155,20 +157,22 @@ def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
     block = _part_for(hidden_size, MOST_PARTS)
     parts = ceil_div(hidden_size, block)
     num_warps = 2 if layer_norm and parts <= 3 and block == PART else min(block // 256, 8)
+    if parts * block > MOST_HELD * 32 * num_warps:
+        num_warps *= 2
     return Tile(rows=1, parts=parts, block=block, num_warps=num_warps)
 
 
 def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool) -> Tile:
     """The tile for a row that is read twice: 8 elements a thread while there are threads.
 
-    RMSNorm's widest take a block's full 1024 threads. A row that leaves a quarter of its tiles empty has half
+    The widest tiles take a block's full 1024 threads. A row that leaves a quarter of its tiles empty has half
     the threads, but where the residual keeps them busy.
     """
-    name = "layer_norm" if layer_norm else "rms_norm"
-    block = min(power_of_two(hidden_size) // TILES[name], WIDEST_TILE[name])
+    tiles = TILES["layer_norm" if layer_norm else "rms_norm"]
+    block = min(power_of_two(hidden_size) // tiles, WIDEST_TILE)
     sparse = not (layer_norm or stream) and 4 * hidden_size <= 3 * power_of_two(hidden_size)
     num_warps = min(max(block // (512 if sparse else 256), 1), 16)
-    if not layer_norm and block == WIDEST_TILE[name]:
+    if block == WIDEST_TILE:
         num_warps = MOST_THREADS // Device.of(x, kernel).warp_size
     return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps)
 

@@ -190,6 +190,6 @@ def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a row of more than 64 columns one of several tiles, so that the loops run on small tensors."""
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE", 64)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", 64)
-    monkeypatch.setattr("conformance.kernels.plan.WIDEST_TILE", {"rms_norm": 64, "layer_norm": 64})
+    monkeypatch.setattr("conformance.kernels.plan.WIDEST_TILE", 64)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_SUMMED", 32)
     monkeypatch.setattr("conformance.kernels.plan.SPLIT_TILE", 32)
