@@ -73,6 +73,9 @@ def launch(
 
     The device of the operands is the current one. Triton looks at every argument to find the compiled kernel,
     which takes as long as all else of a call; what it found is kept here, by all that it looks at.
+
+    With the constant OVERLAPPED the launch may begin before the kernel in front of it has ended; the kernel
+    waits. What comes behind is not let in early: it may rely on more having ended than it waits for.
     """
     found = None
     kept = not torch.compiler.is_compiling() and _is_plain(kernel)
@@ -84,7 +87,8 @@ def launch(
         )  # fmt: skip
         found = _COMPILED.get(key)
     if found is None:
-        found = kernel[grid](*operands, **constants, num_warps=num_warps, num_stages=num_stages)
+        options = {"launch_pdl": True} if constants.get("OVERLAPPED") else {}
+        found = kernel[grid](*operands, **constants, num_warps=num_warps, num_stages=num_stages, **options)
         # AMD's backend looks at more than is in the key: at the size of a tensor's memory.
         if kept and found is not None and found.metadata.target.backend == "cuda":
             _COMPILED[key] = found
@@ -135,6 +139,7 @@ def launch_rows(
         if planned.held:
             constants = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early or planned.early}
             constants |= {"SHIFTED": planned.shifted} if layer_norm else {}
+            constants["OVERLAPPED"] = planned.overlapped
         else:
             constants = {"TILES": tile.parts, **constants}
         grid = (plan.ceil_div(rows, tile.rows),)

@@ -42,6 +42,17 @@ def load_parts(
 
 
 @triton.jit
+def wait_for_kernel_in_front():
+    """Wait until the kernel in front has ended and its stores are seen: in a launch that began before.
+
+    Triton's own `gdc_wait` is the same instruction, without a word to the compiler that memory changes.
+    """
+    tl.inline_asm_elementwise(
+        "griddepcontrol.wait; // $0", "=r,~{memory}", [], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@triton.jit
 def zero_parts(PARTS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     """PARTS float32 tensors (ROWS, BLOCK) of zeros."""
     parts = no_parts()

@@ -7,7 +7,8 @@ neighbours. Only the number of row groups that sum dweight does. The constants w
 
 Forward: a row a program, or some short ones. Many small programs keep loads and stores in flight better than
 any pipelining within one. Few rows do not fill the GPU and wait for memory: then a row is read once where
-many would be read twice, its parts summed in the same order, and the weight is loaded with it.
+many would be read twice, its parts summed in the same order, and the weight is loaded with it. Most of such
+a call is the launch: where the GPU can, it begins while the kernel in front ends.
 
 Backward: one program, or a few small ones, for each multiprocessor take rows in turn and keep the sums of
 dweight in registers. The next rows are loaded meanwhile: as many as make up :data:`IN_FLIGHT`.
@@ -75,6 +76,9 @@ class Device:
     shared_memory: int
     #: AMD's compiler has miscompiled pipelined masked reductions (triton-lang/triton pull request 10654).
     pipelines: bool
+    #: Whether a launch may begin before the kernel in front of it has ended: NVIDIA's programmatic dependent
+    #: launch, from Hopper on. Triton has the option since 3.4.
+    overlaps: bool = False
 
     @classmethod
     def of(cls, operand: Tensor, kernel: object) -> Device:
@@ -89,6 +93,7 @@ class Device:
             int(properties.warp_size),
             int(shared),
             torch.version.hip is None,
+            torch.version.hip is None and properties.major >= 9 and hasattr(triton, "knobs"),
         )
 
 
@@ -126,6 +131,9 @@ class Forward(NamedTuple):
     #: Whether LayerNorm sums a held row about its first part, as one that is read twice. It is faster on rows
     #: of at most `LAYER_NORM_SHORT` columns too.
     shifted: bool
+    #: Whether the launch begins while the kernel in front of it ends, and waits for it before the first load.
+    #: Never under torch.compile: it does not know the option, nor which tensors a kernel that waits writes.
+    overlapped: bool
 
 
 def forward(
@@ -136,12 +144,15 @@ def forward(
     `stream` says that a second tensor is read and written, the residual.
     """
     few = rows is not None and rows <= FEW_ROWS
+    held_if_few = few and hidden_size <= WIDEST_HELD
+    overlapped = held_if_few and Device.of(x, kernel).overlaps
     if hidden_size > WIDEST_ONCE:
         tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
         if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
-            return Forward(tile, held=few and hidden_size <= WIDEST_HELD, early=few, shifted=True)
+            return Forward(tile, held=held_if_few, early=few, shifted=True, overlapped=overlapped)
     tile = held_tile(hidden_size, layer_norm=layer_norm)
-    return Forward(tile, held=True, early=few, shifted=hidden_size <= LAYER_NORM_SHORT)
+    shifted = hidden_size <= LAYER_NORM_SHORT
+    return Forward(tile, held=True, early=few, shifted=shifted, overlapped=overlapped)
 
 
 def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:

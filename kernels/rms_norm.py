@@ -33,13 +33,17 @@ from conformance.kernels.launch import new_like
 from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import wait_for_kernel_in_front
 
 
 @triton.jit
 def _forward_held(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
     ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, EARLY: tl.constexpr,
+    OVERLAPPED: tl.constexpr,
 ):  # fmt: skip
+    if OVERLAPPED:
+        wait_for_kernel_in_front()
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     inside = row < row_count

@@ -28,7 +28,7 @@ LAYER_NORM, RMS_NORM, FUSED = (
     sys.modules[f"conformance.kernels.{name}"] for name in ("layer_norm", "rms_norm", "fused_add_rms_norm")
 )
 TARGETS = {
-    "nvidia": (GPUTarget("cuda", 90, 32), plan.Device(132, 32, 232448, True)),
+    "nvidia": (GPUTarget("cuda", 90, 32), plan.Device(132, 32, 232448, True, hasattr(triton, "knobs"))),
     "gfx942": (GPUTarget("hip", "gfx942", 64), plan.Device(304, 64, 65536, False)),
     "gfx1100": (GPUTarget("hip", "gfx1100", 32), plan.Device(96, 32, 65536, False)),
 }
@@ -60,6 +60,7 @@ def forward(module: Any, hidden_size: int, rows: int, device: plan.Device, optio
     early = planned.early or module is RMS_NORM
     held = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early}
     held |= {"SHIFTED": planned.shifted} if centred else {}
+    held["OVERLAPPED"] = planned.early and device.overlaps
     return Launch(module._forward_held, held, tile.num_warps, left_out)
 
 
@@ -129,6 +130,12 @@ def spilled(assembly: dict[str, Any]) -> int:
     return str(assembly["ptx"]).count(".local")
 
 
+def waits_first(ptx: str) -> bool:
+    """Whether the kernel touches no tensor before it has waited for the kernel in front."""
+    before, waits, _behind = ptx.partition("griddepcontrol.wait")
+    return bool(waits) and not re.search(r"\b(ld|st|cp|prefetch)\S*\.global", before)
+
+
 def main() -> None:
     """Print one record for each kernel, operation, dtype, width and target."""
     targets, dtypes, sizes = (argument.split(",") for argument in sys.argv[1:4])
@@ -140,6 +147,8 @@ def main() -> None:
                 for module, launch in launches(size, dtype, device):
                     stages = launch.constants.get("STAGES", 1)
                     options = {"num_warps": launch.num_warps, "num_stages": stages}
+                    overlapped = launch.constants.get("OVERLAPPED", False)
+                    options |= {"launch_pdl": True} if overlapped else {}
                     made = triton.compile(source(launch, dtype, size), target=target, options=options)
                     facts.append(
                         {
@@ -150,6 +159,8 @@ def main() -> None:
                             "target": name,
                             "shared": made.metadata.shared,
                             "spilled": spilled(made.asm),
+                            "overlapped": overlapped,
+                            "waits": overlapped and waits_first(made.asm["ptx"]),
                         }
                     )
     print(json.dumps(facts))

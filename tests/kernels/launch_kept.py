@@ -23,11 +23,12 @@ from conformance.kernels import launch as launching
 class Launcher:
     """Notes what is launched: grid, stream, function and arguments."""
 
-    def __init__(self, source: Any, _metadata: Any) -> None:
+    def __init__(self, source: Any, metadata: Any) -> None:
         self._source = source
+        self._early = getattr(metadata, "launch_pdl", False)
 
     def __call__(self, *arguments: Any) -> None:
-        LAUNCHED.append((arguments[:3], arguments[3], self._source, arguments[9:]))
+        LAUNCHED.append((arguments[:3], arguments[3], self._source, arguments[9:], self._early))
 
 
 class Driver:
@@ -65,7 +66,7 @@ class Operand(torch.Tensor):
 
 
 @triton.jit
-def kernel(x_ptr, weight_ptr, stride, eps, rows, BLOCK: tl.constexpr):
+def kernel(x_ptr, weight_ptr, stride, eps, rows, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr):
     """Anything that uses every argument."""
     x = tl.load(x_ptr + tl.program_id(0) * stride + tl.arange(0, BLOCK)) + eps + rows
     if weight_ptr is not None:
@@ -83,11 +84,12 @@ WEIGHT = torch.zeros(64).as_subclass(Operand)
 
 def run(
     x: torch.Tensor = X, weight: Any = WEIGHT, stride: int = 32, eps: float = 1e-6, rows: int = 5,
-    grid: int = 2, block: int = 16, num_warps: int = 1,
+    grid: int = 2, block: int = 16, overlapped: bool = False, num_warps: int = 1,
 ) -> Any:  # fmt: skip
     """Launch, and return what was launched."""
+    constants = {"BLOCK": block, "OVERLAPPED": overlapped}
     launching.launch(
-        kernel, (grid,), (x, weight, stride, eps, rows), {"BLOCK": block}, num_warps=num_warps, num_stages=1
+        kernel, (grid,), (x, weight, stride, eps, rows), constants, num_warps=num_warps, num_stages=1
     )
     return LAUNCHED[-1]
 
@@ -98,7 +100,7 @@ def is_as_triton(change: dict[str, Any]) -> bool:
     ours = [run(**change)[2] for _ in range(2)]
     call = {"x": X, "weight": WEIGHT, "stride": 32, "eps": 1e-6, "rows": 5} | change
     warps, block = call.pop("num_warps", 1), call.pop("block", 16)
-    kernel[(2,)](*call.values(), BLOCK=block, num_warps=warps, num_stages=1)
+    kernel[(2,)](*call.values(), BLOCK=block, OVERLAPPED=False, num_warps=warps, num_stages=1)
     return all(each is LAUNCHED[-1][2] for each in ours)
 
 
@@ -139,6 +141,9 @@ def main() -> None:
     }  # fmt: skip
     for name, change in changes.items():
         print(f"{name}: {'as Triton' if is_as_triton(change) else 'another'}")
+    if hasattr(triton, "knobs"):
+        early = [run(overlapped=each)[4] for each in (True, False, True, False)]
+        print(f"early: {early}")
     assert not is_searched()
     hook = SEARCHED[0].pre_run_hooks
     hook.append(lambda *_arguments, **_options: None)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import triton
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,12 @@ def test_a_second_launch_does_not_ask_triton(told: list[str]) -> None:
     """What is kept spares Triton's search, and is launched with the same arguments."""
     assert "searched: 1 of 2" in told
     assert "arguments: same" in told
+
+
+@pytest.mark.skipif(not hasattr(triton, "knobs"), reason="Triton lets no launch begin early before 3.4")
+def test_only_a_launch_that_may_overlap_begins_early(told: list[str]) -> None:
+    """Whether a launch begins before the kernel in front has ended goes with the kernel, kept or not."""
+    assert "early: [True, False, True, False]" in told
 
 
 @pytest.mark.parametrize(
