@@ -37,6 +37,7 @@ from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
 from conformance.kernels.parts import inside_row
+from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
@@ -67,8 +68,7 @@ def _forward_held(
         h += (added,)
     # Columns beyond H hold 0 and add nothing; the denominator is H.
     mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
-    # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
+    rstd = inverse_root(mean_square, eps)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row, rstd, mask=inside)
     residual_out_ptr += row * residual_out_stride
@@ -111,8 +111,7 @@ def _forward_wide(
         h = x.to(tl.float32) + residual.to(tl.float32)
         squares += h * h
     mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
-    # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
+    rstd = inverse_root(mean_square, eps)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
     for tile in range(TILES):

@@ -39,8 +39,8 @@ from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
 from conformance.kernels.parts import inside_row
+from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
-from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
 from conformance.kernels.parts import wait_for_kernel_in_front
 
@@ -87,40 +87,32 @@ def _forward_held(
             weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
         if bias_ptr is not None:
             bias = load_parts(bias_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
-    total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
-    squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
-    centred = no_parts()
     if SHIFTED:
-        shift = x[0].to(tl.float32)
-        for part in tl.static_range(1, PARTS):
-            deviation = x[part].to(tl.float32) - shift
-            if part == PARTS - 1:  # without the mask, columns beyond H would hold -shift
-                inner = inside_row(part_columns(0, part, BLOCK), hidden_size, FULL)
-                deviation = tl.where(inner, deviation, 0.0)
-            total += deviation
-            squares += deviation * deviation
-        mean, correction, variance = _row_statistics(shift, total, squares, hidden_size, PARTS, BLOCK, FULL)
-        for part in tl.static_range(PARTS):
-            centred += (x[part].to(tl.float32) - mean,)
+        origin = x[0].to(tl.float32)
     else:
+        total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
         for part in tl.static_range(PARTS):
             total += x[part].to(tl.float32)
         # Columns beyond H hold 0; the denominator is H.
-        mean = tl.sum(total, axis=1, keep_dims=True) / hidden_size
-        total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
-        for part in tl.static_range(PARTS):
-            deviation = x[part].to(tl.float32) - mean
-            if part == PARTS - 1:  # without the mask, columns beyond H would hold -mean
-                inner = inside_row(part_columns(0, part, BLOCK), hidden_size, FULL)
-                deviation = tl.where(inner, deviation, 0.0)
-            total += deviation
-            squares += deviation * deviation
-            centred += (deviation,)
+        origin = tl.sum(total, axis=1, keep_dims=True) / hidden_size
+    total = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
+    squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
+    FIRST: tl.constexpr = 1 if SHIFTED else 0
+    for part in tl.static_range(FIRST, PARTS):
+        deviation = x[part].to(tl.float32) - origin
+        if part == PARTS - 1:  # without the mask, columns beyond H would hold -origin
+            inner = inside_row(part_columns(0, part, BLOCK), hidden_size, FULL)
+            deviation = tl.where(inner, deviation, 0.0)
+        total += deviation
+        squares += deviation * deviation
+    if SHIFTED:
+        mean, correction, variance = _row_statistics(origin, total, squares, hidden_size, PARTS, BLOCK, FULL)
+    else:
+        mean = origin
         correction = tl.sum(total, axis=1, keep_dims=True) / hidden_size
         # The correction is the mean's own rounding error, so little is lost where its square is subtracted.
         variance = tl.sum(squares, axis=1, keep_dims=True) / hidden_size - correction * correction
-    # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
+    rstd = inverse_root(variance, eps)
     if rstd_ptr is not None:
         tl.store(mean_ptr + row, mean + correction, mask=inside)
         tl.store(rstd_ptr + row, rstd, mask=inside)
@@ -129,7 +121,7 @@ def _forward_held(
     for part in tl.static_range(PARTS):
         column = part_columns(0, part, BLOCK)
         mask = inside_row(column, hidden_size, FULL)
-        y = centred[part] * rstd - rest
+        y = (x[part].to(tl.float32) - mean) * rstd - rest
         if weight_ptr is not None:
             if EARLY:
                 y *= weight[part].to(tl.float32)
@@ -165,8 +157,7 @@ def _forward_wide(
         total += deviation
         squares += deviation * deviation
     mean, correction, variance = _row_statistics(shift, total, squares, hidden_size, TILES, BLOCK, FULL)
-    # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
+    rstd = inverse_root(variance, eps)
     if rstd_ptr is not None:
         tl.store(mean_ptr + row + tl.zeros([1, 1], dtype=tl.int32), mean + correction)
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)

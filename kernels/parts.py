@@ -42,6 +42,13 @@ def load_parts(
 
 
 @triton.jit
+def inverse_root(variance, eps):
+    """``1 / sqrt(variance + eps)`` in float32, each step correctly rounded."""
+    # torch.compile hands eps over as float64, which would carry the sum with it.
+    return tl.div_rn(1.0, tl.sqrt_rn((variance + eps).to(tl.float32)))
+
+
+@triton.jit
 def wait_for_kernel_in_front():
     """Wait until the kernel in front has ended and its stores are seen: in a launch that began before.
 

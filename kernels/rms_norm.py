@@ -31,6 +31,7 @@ from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
 from conformance.kernels.parts import inside_row
+from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import part_columns
 from conformance.kernels.parts import wait_for_kernel_in_front
@@ -55,8 +56,7 @@ def _forward_held(
         squares += x[part].to(tl.float32) * x[part].to(tl.float32)
     # Columns beyond H hold 0 and add nothing; the denominator is H.
     mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
-    # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
+    rstd = inverse_root(mean_square, eps)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row, rstd, mask=inside)
     y_ptr += row * hidden_size
@@ -89,8 +89,7 @@ def _forward_wide(
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
         squares += x.to(tl.float32) * x.to(tl.float32)
     mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
-    # torch.compile hands eps over as float64, which would carry the sum with it.
-    rstd = tl.div_rn(1.0, tl.sqrt_rn((mean_square + eps).to(tl.float32)))
+    rstd = inverse_root(mean_square, eps)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
     for tile in range(TILES):
