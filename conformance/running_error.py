@@ -112,16 +112,9 @@ class Arithmetic:
         return self.rounded(mean, QUOTIENT).plus(2 * self.spacing)
 
     def over_rows(self, terms: Value) -> Value:
-        """Sum over the M rows, shape ``(H,)``, in any order: ``min(M - 1, 2 + sqrt(M)) · u · Σ|terms|``.
-
-        A kernel may add row after row, or the rows of a program and then the programs, or by float32
-        atomics as they arrive. The roundings are then as good as independent with mean zero, and their sum
-        grows with the root of their number (Higham and Mary, "A new approach to probabilistic rounding
-        error analysis", 2019). For terms of one sign, the worst case, its standard deviation is
-        ``sqrt(M) / 3``. The 2 is for few rows, which no statistics help.
-        """
+        """Sum over the M rows, shape ``(H,)``, in any order: :func:`additions_over_rows`."""
         rows = max(terms.exact.size // terms.exact.shape[-1], 1)
-        added = min(rows - 1, 2 + np.sqrt(rows)) * self.u * over_rows(terms.reach)
+        added = additions_over_rows(rows) * self.u * over_rows(terms.reach)
         return Value(over_rows(terms.exact), over_rows(terms.error) + added)
 
     def root(self, square: Value) -> Value:
@@ -141,6 +134,18 @@ def additions(hidden_size: int, updates: int = 2) -> float:
     ``(x − mean) / n``, as Welford's does, a subtraction and a quotient on the scale of a term.
     """
     return min(hidden_size - 1.0 + updates, float(np.log2(hidden_size)) + 8)
+
+
+def additions_over_rows(rows: int) -> float:
+    """Roundings of a sum over M rows, in u of ``Σ|terms|``: ``min(M - 1, 2 + sqrt(M))``.
+
+    A kernel may add row after row, or the rows of a program and then the programs, or by float32
+    atomics as they arrive. The roundings are then as good as independent with mean zero, and their sum
+    grows with the root of their number (Higham and Mary, "A new approach to probabilistic rounding
+    error analysis", 2019). For terms of one sign, the worst case, its standard deviation is
+    ``sqrt(M) / 3``. The 2 is for few rows, which no statistics help.
+    """
+    return float(min(rows - 1, 2 + np.sqrt(rows)))
 
 
 def relative_error_of_inverse(q: Value, least: float, power: float) -> Array:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,6 +22,7 @@ from conformance.backends.protocol import BackendUnavailable
 from conformance.benchmarking import CLOCK
 from conformance.benchmarking import hand_over
 from conformance.case import Case
+from conformance.judge import backward_standards
 from conformance.kernels import fused_add_rms_norm
 from conformance.kernels import layer_norm
 from conformance.kernels import rms_norm
@@ -39,6 +41,14 @@ CALLS: dict[str, Callable[..., Any]] = {
     "fused_add_rms_norm": fused_add_rms_norm,
 }
 SECONDS = 1e-3
+CASE = Case(
+    clause="SPEED-1",
+    operation="rms_norm",
+    direction="forward",
+    dtype="float32",
+    shape=(64, 48),
+    procedure="bandwidth",
+)
 
 
 def kernel_of(operation: str, call: Callable[..., Any] | None = None) -> Kernel:
@@ -50,14 +60,7 @@ def kernel_of(operation: str, call: Callable[..., Any] | None = None) -> Kernel:
 
 def play(operation: str, direction: str, kernel: Kernel | None = None) -> Stage:
     """A bandwidth case of four tiles, carried out on the CPU."""
-    case = Case(
-        clause="SPEED-1",
-        operation=operation,
-        direction=direction,
-        dtype="float32",
-        shape=(64, 48),
-        procedure="bandwidth",
-    )
+    case = replace(CASE, operation=operation, direction=direction)
     stage = Stage(case, kernel or kernel_of(operation), InterpreterBackend(), case.level)
     speed.bandwidth(stage)
     return stage
@@ -122,6 +125,33 @@ def test_a_sum_that_loses_a_row_is_noticed() -> None:
     stage = play("rms_norm", "backward", kernel_of("rms_norm", loses))
     assert stage.judgement.broken == "GRAD-1"
     assert "dweight" in stage.judgement.message
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_sum_row_after_row_is_within_its_bound(dtype: str) -> None:
+    """16 384 rows added in float32 one by one, which no GPU does; a row that is lost is seen all the same."""
+    case = replace(CASE, operation="layer_norm", direction="backward", dtype=dtype, shape=(speed.TILE, 64))
+    tile = Stage(case, kernel_of("layer_norm"), InterpreterBackend(), case.level).prepare()
+    (standard,) = backward_standards(case, kernel_of("layer_norm").contract, tile.exact)
+    signs = speed._signs(tile, 1024)
+    rows = speed._repeated(tile, signs, "dy").float().numpy()
+    total = np.zeros(64, np.float32)
+    for row in rows:
+        total += row
+    exact = standard.exact["dbias"]
+    bound = speed._summed_bound(tile, "dbias", exact, standard.bounds["dbias"], signs)
+    for value, within in ((total, True), (total - rows[7], False)):
+        stored = torch.from_numpy(value).to(tile.placed["dy"].view.dtype).double().numpy()
+        assert (np.abs(stored - exact * float(signs.sum())) <= bound).all() == within
+
+
+def test_the_signs_of_repetitions_do_not_cancel() -> None:
+    """Both are there, and their sum is not zero."""
+    tile = play("rms_norm", "backward").prepare()
+    for times in range(2, 40):
+        signs = speed._signs(tile, times)
+        assert set(signs.tolist()) <= {1.0, -1.0}
+        assert signs.sum() != 0
 
 
 def test_faster_than_memory_allows_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:

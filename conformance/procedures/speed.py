@@ -3,7 +3,9 @@
 Every input is read once and every output written once: that is what counts as moved, whatever the kernel
 moves. The tensors are large against the cache, two sets of them take turns, and what is judged is what the
 last timed run wrote, to the last row. As in OFFSET-2, a tile of rows is repeated, so that its reference is
-that of all rows.
+that of all rows. In backward each repetition's gradients have a sign of their own: equal rows would be
+rounded equally as they are added up, and the errors of ``dweight`` and ``dbias`` grow with their number
+instead of its root.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from conformance.procedures.stopwatch import gpu_seconds
 from conformance.procedures.stopwatch import graph_seconds
 from conformance.reports.result import Measurement
 from conformance.rounding import ulp
+from conformance.running_error import additions_over_rows
 from conformance.stage import Props
 from conformance.stage import Stage
 from conformance.stage import named_outputs
@@ -64,6 +67,8 @@ class Bench:
     stage: Stage
     kernel: Kernel
     tile: Props
+    #: The sign of each repetition's incoming gradients.
+    signs: torch.Tensor
     #: Operands and incoming gradients by name, a set each.
     sets: list[dict[str, torch.Tensor]]
 
@@ -94,8 +99,7 @@ class Bench:
     def restore(self, number: int) -> None:
         """Give tensors that the kernel overwrites, as declared, their values back."""
         for name in self._overwritten():
-            target, tile = self.sets[number % SETS][name], self.tile.placed[name].view
-            target.view(-1, *tile.shape).copy_(tile.expand(len(target) // TILE, *tile.shape))
+            self.sets[number % SETS][name].copy_(_repeated(self.tile, self.signs, name))
 
     def _overwritten(self) -> set[str]:
         backward, contract = bool(self.tile.upstream), self.kernel.contract
@@ -115,10 +119,11 @@ def bandwidth(stage: Stage) -> None:
     _need_a_gpu_alone(stage)
     case, (rows, width) = stage.case, stage.case.shape
     tile = stage.prepare(case.smaller(shape=(TILE, width)))
-    sets = [_repeated(tile, rows // TILE) for _ in range(SETS)]
-    bench = Bench(stage, stage.kernel, tile, sets)
+    signs = _signs(tile, rows // TILE)
+    sets = [{name: _repeated(tile, signs, name) for name in tile.placed} for _ in range(SETS)]
+    bench = Bench(stage, stage.kernel, tile, signs, sets)
     seconds = bench.seconds()
-    _compare(stage, tile, bench.found, rows // TILE)
+    _compare(stage, tile, bench.found, signs)
     del bench.found
     reads, writes = TRAFFIC[case.direction][case.operation]
     tensors = [each for each in sets[0].values() if each.dim() > 1]
@@ -135,7 +140,7 @@ def bandwidth(stage: Stage) -> None:
     torch._dynamo.reset()
     for name, kernel in rivals(stage):
         with _racing(stage, name):
-            _note(stage, f"ratio to {name}", Bench(stage, kernel, tile, sets).seconds() / seconds)
+            _note(stage, f"ratio to {name}", Bench(stage, kernel, tile, signs, sets).seconds() / seconds)
 
 
 def call_time(stage: Stage) -> None:
@@ -225,42 +230,68 @@ def _note(stage: Stage, quantity: str, got: float, want: float = 1.0) -> None:
     stage.judgement.measurements.append(measured)
 
 
-def _repeated(tile: Props, times: int) -> dict[str, torch.Tensor]:
-    """Every operand and incoming gradient at its full size, dense."""
-    return {
-        name: each.view.repeat(times, 1) if each.view.dim() > 1 else each.view.clone()
-        for name, each in tile.placed.items()
-    }
+def _signs(tile: Props, times: int) -> torch.Tensor:
+    """1 or -1 for each repetition, 1 in forward. They do not cancel: a sum of 0 would prove little."""
+    if not tile.upstream:
+        return torch.ones(times)
+    signs = torch.randint(2, (times,), generator=torch.Generator().manual_seed(times)) * 2.0 - 1.0
+    if not signs.sum():
+        signs[0] = -signs[0]
+    return signs
 
 
-def _compare(stage: Stage, tile: Props, found: dict[str, torch.Tensor], times: int) -> None:
+def _repeated(tile: Props, signs: torch.Tensor, name: str) -> torch.Tensor:
+    """An operand or incoming gradient at its full size, dense."""
+    view = tile.placed[name].view
+    if view.dim() == 1:
+        return view.clone()
+    whole = view.repeat(len(signs), 1)
+    if name in tile.upstream:
+        whole *= signs.to(view).repeat_interleave(TILE)[:, None]
+    return whole
+
+
+def _compare(stage: Stage, tile: Props, found: dict[str, torch.Tensor], signs: torch.Tensor) -> None:
     """Every row within the bound of its row of the tile, and the sums over rows within theirs."""
     standards = [forward_standard(tile.case, stage.contract, tile.exact)]
     if tile.upstream:
         standards = list(backward_standards(tile.case, stage.contract, tile.exact))
-    attempts = [list(_misses(tile, found, each, times)) for each in standards]
+    attempts = [list(_misses(tile, found, each, signs)) for each in standards]
     for text in min(attempts, key=len):
         stage.judgement.breaks("GRAD-1" if tile.upstream else "ACC-1", text)
 
 
-def _misses(tile: Props, found: dict[str, torch.Tensor], standard: Standard, times: int) -> Iterator[str]:
+def _misses(
+    tile: Props, found: dict[str, torch.Tensor], standard: Standard, signs: torch.Tensor
+) -> Iterator[str]:
     for name, tensor in found.items():
         want, bound = standard.exact[name], standard.bounds[name]
-        pieces = [tensor.detach()]
         if name in SUMS:
-            want, bound = want * times, _summed_bound(tile, name, want, bound, times)
+            want, bound = want * float(signs.sum()), _summed_bound(tile, name, want, bound, signs)
+            pieces = [(tensor.detach(), torch.ones(()))]
         else:
-            pieces = [each.view(-1, *want.shape) for each in pieces[0].split(TILE * 128)]
+            rows = [each.view(-1, *want.shape) for each in tensor.detach().split(TILE * 128)]
+            pieces = list(zip(rows, signs[:, None, None].split(128), strict=True))
         wanted, allowed = (torch.from_numpy(np.asarray(each)).to(tensor.device) for each in (want, bound))
-        if not all(bool(((each.double() - wanted).abs() <= allowed).all()) for each in pieces):
+        if not all(
+            bool(((each.double() * sign.to(each.device) - wanted).abs() <= allowed).all())
+            for each, sign in pieces
+        ):
             yield f"{name} is out of bound"
 
 
-def _summed_bound(tile: Props, name: str, want: Any, bound: Any, times: int) -> Any:
-    """The bound of a sum over `times` tiles: float32 errors grow with the rows, the rounding comes once.
+def _summed_bound(tile: Props, name: str, want: Any, bound: Any, signs: torch.Tensor) -> Any:
+    """The bound of a sum over all repetitions of the tile.
 
-    Twice the tile's, since the chain of additions is longer than a tile's.
+    That of one tile is ``E + a(m) · u · R``, with the errors ``E`` of its m rows' terms and their magnitudes
+    ``R``, and the rounding at the store. Of all M rows it is ``M / m · (E + a(M) · u · R)``, which is at most
+    ``a(M) / a(m)`` times as much as so many tiles' have, and one rounding.
     """
+    times = len(signs)
+    longer = additions_over_rows(TILE * times) / additions_over_rows(TILE)
     dtype = tile.case.dtype_of(name[1:])
-    errors = np.maximum(bound - ulp(dtype, want) / 2, 0.0)
-    return ulp(dtype, want * times) / 2 + 2 * times * errors
+    if dtype == "float32":
+        # The last addition has been rounded to what is stored.
+        return times * longer * bound
+    errors = times * longer * (bound - ulp(dtype, want) / 2)
+    return ulp(dtype, np.abs(want * float(signs.sum())) + errors) / 2 + errors
