@@ -44,6 +44,8 @@ from conformance.worker import worker_environment
 SMALL = 8192
 #: Cases of its clause that a known-bad kernel always runs, spread evenly; the rest run where these miss it.
 SAMPLE = 36
+#: Crashes and hangs, each of which costs a worker, after which a kernel that was caught is tried no further.
+PATIENCE = 6
 BAD, GOOD = "conformance.subjects.known_bad", "conformance.subjects.good_but_different"
 #: Good kernels' names to their subjects: the known-bad kernels' own code without a fault, and the variants.
 GOOD_KERNELS = {"correct": f"{BAD}:correct"} | {each.name: f"{GOOD}:{each.name}" for each in VARIANTS}
@@ -82,6 +84,12 @@ class Outcome:
             self.missed -= _sought(case)
 
     @property
+    def is_spent(self) -> bool:
+        """Whether it was caught, and has cost enough workers."""
+        lost = sum(result.verdict in ("crash", "timeout") for result in self.ran)
+        return not self.missed and lost >= PATIENCE
+
+    @property
     def verdict(self) -> str:
         """``caught``, ``MISSED``, ``clean``, ``FLAGGED``; ``not run`` where no case of the clause could."""
         if not self.clause:
@@ -97,7 +105,8 @@ class Outcome:
         others = dict.fromkeys(result.clause for result in self.failed if result.clause != self.clause)
         count = f"{len(found)} of {len(own)}" if self.clause else f"{len(self.failed)} of {len(self.ran)}"
         lacks = " ".join(sorted("/".join(filter(None, each)) for each in self.missed))
-        seen = f"not in {lacks}" if self.verdict == "MISSED" else " ".join(others)
+        left = (f"(left after {PATIENCE} crashes)",) if self.clause and self.is_spent else ()
+        seen = f"not in {lacks}" if self.verdict == "MISSED" else " ".join((*others, *left))
         return self.name, self.clause, self.verdict, count, seen
 
 
@@ -193,10 +202,10 @@ class Trials:
         sample = small[:: math.ceil(len(small) / SAMPLE) or 1]
         rest = [case for case in sorted(own, key=_size) if case not in sample]
         for case in (*sample, *rest):
-            if case in sample or _sought(case) & outcome.missed:
+            if not outcome.is_spent and (case in sample or _sought(case) & outcome.missed):
                 self._one(worker, f"{BAD}:{fault.name}", case, outcome)
         for case in cheapest(self._of(fault.operations)):
-            if case.clause != fault.clause:
+            if not outcome.is_spent and case.clause != fault.clause:
                 self._one(worker, f"{BAD}:{fault.name}", case, outcome)
         return outcome
 

@@ -17,6 +17,7 @@ from conformance.kernels.known_bad import Fault
 from conformance.loading import load_subject
 from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
+from conformance.selftest import PATIENCE
 from conformance.selftest import SMALL
 from conformance.selftest import Outcome
 from conformance.selftest import Trials
@@ -133,6 +134,22 @@ def test_a_fault_of_the_suites_own_catches_nothing(a_result: Result) -> None:
     assert (bad.verdict, good.verdict) == ("MISSED", "FLAGGED")
     bad.add(result_of(a_result, "crash"), case)
     assert bad.verdict == "caught"
+
+
+def test_a_kernel_that_crashes_on_and_on_is_left_once_it_is_caught(a_result: Result) -> None:
+    """Each crash costs a fresh worker; what is not caught yet is tried on."""
+    case = parse_case(a_result.case)
+    caught, missed = (
+        Outcome("bad", clause, {(operation, "")})
+        for clause, operation in ((a_result.clause, case.operation), (a_result.clause, "another"))
+    )
+    for outcome in (caught, missed):
+        for _ in range(PATIENCE):
+            assert not outcome.is_spent
+            outcome.add(replace(a_result, verdict="crash"), case)
+    assert caught.is_spent
+    assert "left after" in caught.row()[-1]
+    assert not missed.is_spent
 
 
 def test_nothing_that_ran_is_no_proof(a_result: Result) -> None:
