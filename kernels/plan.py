@@ -40,6 +40,8 @@ LAYER_NORM_SHORT = 256
 #: Rows wider than this are read twice by RMSNorm, the second time out of the cache; by LayerNorm if they are
 #: whole tiles.
 WIDEST_ONCE = 3072
+#: In float32 fused add's and LayerNorm's rows up to this width are read once all the same, however many.
+WIDEST_ONCE_FLOAT32 = 8192
 #: Of how few tiles a row that is read twice consists; of more if they would be larger than `WIDEST_TILE`.
 #: LayerNorm has more in its registers.
 TILES = {"rms_norm": 2, "layer_norm": 4}
@@ -146,13 +148,16 @@ def forward(
     few = rows is not None and rows <= FEW_ROWS
     held_if_few = few and hidden_size <= WIDEST_HELD
     overlapped = held_if_few and Device.of(x, kernel).overlaps
-    if hidden_size > WIDEST_ONCE:
+    once = (
+        (layer_norm or stream) and x.element_size() == 4 and WIDEST_ONCE < hidden_size <= WIDEST_ONCE_FLOAT32
+    )
+    if hidden_size > WIDEST_ONCE and not (once and layer_norm):
         tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
         if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
-            return Forward(tile, held=held_if_few, early=few, shifted=True, overlapped=overlapped)
+            return Forward(tile, held=held_if_few or once, early=few, shifted=True, overlapped=overlapped)
     tile = held_tile(hidden_size, layer_norm=layer_norm)
     shifted = hidden_size <= LAYER_NORM_SHORT
-    return Forward(tile, held=True, early=few, shifted=shifted, overlapped=overlapped)
+    return Forward(tile, held=True, early=few or once, shifted=shifted, overlapped=overlapped)
 
 
 def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:

@@ -32,7 +32,7 @@ TARGETS = {
     "gfx942": (GPUTarget("hip", "gfx942", 64), plan.Device(304, 64, 65536, False)),
     "gfx1100": (GPUTarget("hip", "gfx1100", 32), plan.Device(96, 32, 65536, False)),
 }
-BITS = {"fp16": 2, "bf16": 2, "fp32": 4}
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 FLOAT32 = ("mean_ptr", "rstd_ptr", "projection_ptr", "offset_ptr", "partial_ptr")
 Constants = dict[str, Any]
 
@@ -47,11 +47,14 @@ class Launch:
     left_out: tuple[str, ...] = ()
 
 
-def forward(module: Any, hidden_size: int, rows: int, device: plan.Device, optional: bool) -> Launch:
+def forward(
+    module: Any, hidden_size: int, dtype: torch.dtype, rows: int, device: plan.Device, optional: bool
+) -> Launch:
     """The forward kernel for a width, with all its optional operands or with none."""
     left_out = () if optional else ("weight_ptr", "bias_ptr", "mean_ptr", "rstd_ptr")
     centred, stream = module is LAYER_NORM, module is FUSED
-    planned = plan.forward(hidden_size, rows, torch.empty(0), None, layer_norm=centred, stream=stream)
+    x = torch.empty(0, dtype=dtype)
+    planned = plan.forward(hidden_size, rows, x, None, layer_norm=centred, stream=stream)
     tile = planned.tile
     constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
     if not planned.held:
@@ -60,7 +63,7 @@ def forward(module: Any, hidden_size: int, rows: int, device: plan.Device, optio
     early = planned.early or module is RMS_NORM
     held = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early}
     held |= {"SHIFTED": planned.shifted} if centred else {}
-    held["OVERLAPPED"] = planned.early and device.overlaps
+    held["OVERLAPPED"] = rows <= plan.FEW_ROWS and device.overlaps
     return Launch(module._forward_held, held, tile.num_warps, left_out)
 
 
@@ -89,8 +92,8 @@ def launches(hidden_size: int, dtype: str, device: plan.Device) -> Iterator[tupl
     for module in (LAYER_NORM, RMS_NORM, FUSED):
         for optional in (True, False):
             for rows in (1, 32768):
-                yield module, forward(module, hidden_size, rows, device, optional)
-            for each in backwards(module, hidden_size, BITS[dtype], device, optional):
+                yield module, forward(module, hidden_size, DTYPES[dtype], rows, device, optional)
+            for each in backwards(module, hidden_size, DTYPES[dtype].itemsize, device, optional):
                 yield module, each
     yield (
         RMS_NORM,

@@ -34,11 +34,14 @@ def test_rows_of_several_tiles_are_within_bound(operation: Any, hidden_size: int
     operation.check(operation.backward(operands, upstream), operands, upstream)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("hidden_size", [8192, 8193, 16385])
-def test_widths_around_the_real_tile_are_within_bound(operation: Any, hidden_size: int) -> None:
+def test_widths_around_the_real_tile_are_within_bound(
+    operation: Any, hidden_size: int, dtype: torch.dtype
+) -> None:
     """The widest row held whole and the first ones looped over, with the tiles as they ship."""
-    operands = operation.operands(2, hidden_size, dtype=torch.float16)
-    upstream = operation.upstream(2, hidden_size, dtype=torch.float16)
+    operands = operation.operands(2, hidden_size, dtype=dtype)
+    upstream = operation.upstream(2, hidden_size, dtype=dtype)
     operation.check(operation.backward(operands, upstream), operands, upstream)
 
 
@@ -157,6 +160,7 @@ def test_layer_norm_of_a_large_offset_is_that_of_the_deviations(
     from conformance.kernels import layer_norm
 
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE", widest)
+    monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE_FLOAT32", widest)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", widest)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_TILE", 64)
     noise = torch.randn(2, 1000, generator=torch.Generator().manual_seed(0))
