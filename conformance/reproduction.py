@@ -168,10 +168,17 @@ def _finding(case: Case, result: Result, contract: Contract, finding: str, run: 
         return f"{run}\n" + _SHARED.format(name=shared[1], other=shared[2])
     form = re.match(r"(\w+) has (strides|dtype|shape) (.+?)(;|$)", finding)
     if form:
-        return f"{run}\n" + _FORM.format(name=form[1], what=form[2].rstrip("s"), finding=finding)
+        return f"{run}\n" + _form(contract, form[1], form[2].rstrip("s"), finding)
     worst = next((each for each in result.measurements if finding.startswith(f"{each.quantity}[")), None)
     # The reference comes first, since a call may overwrite its operands.
     return f"{_reference(case, contract)}\n{run}\n{_compare(worst)}" if worst else ""
+
+
+def _form(contract: Contract, name: str, what: str, finding: str) -> str:
+    """A gradient has the form of its operand, an output that of ``x`` but for what the contract declares."""
+    shape = name[1:] if name.startswith("d") else "x"
+    dtype = contract.residual_out_dtype if name == "residual_out" else shape
+    return _FORM.format(name=name, what=what, finding=finding, shape=shape, dtype=dtype)
 
 
 def _run(case: Case, differentiable: bool) -> str:
@@ -200,7 +207,8 @@ def _reference(case: Case, contract: Contract) -> str:
         lines += [f"{name}64 = {name}.detach().double()" for name in _upstream(case)]
     lines.append(f"h = {h}")
     if "residual" in case.op.operands:
-        lines.append("residual_out64 = h + (h.detach().to(x.dtype).double() - h.detach())  # rounded")
+        stored = f"{contract.residual_out_dtype}.dtype"
+        lines.append(f"residual_out64 = h + (h.detach().to({stored}).double() - h.detach())  # rounded")
         if contract.normalizes == "stored-sum":
             lines.append("h = residual_out64")
     if case.op.name == "layer_norm":
@@ -265,7 +273,9 @@ raise SystemExit(3 * int(shared))"""
 _FORM = """print("{finding}")
 print("{name} has", {name}.dtype, tuple({name}.shape), {name}.stride())
 as_expected = {{
-    "stride": {name}.is_contiguous(), "dtype": {name}.dtype == x.dtype, "shape": {name}.shape == x.shape
+    "stride": {name}.is_contiguous(),
+    "dtype": {name}.dtype == {dtype}.dtype,
+    "shape": {name}.shape == {shape}.shape,
 }}
 raise SystemExit(3 * int(not as_expected["{what}"]))"""
 _DIFFERS = """got, want, allowed = {name}{at}.item(), {name}64{at}.item(), {allowed!r}
