@@ -94,9 +94,15 @@ def test_other_kinds_of_failure(tmp_path: Path, subjects: Path, subject: str, ca
 
 @pytest.mark.parametrize(
     ("subject", "said"),
-    [("rounds", "y[0, 0]: got "), ("returns", "residual_out has dtype bfloat16"), ("silent", "residual_out has")],
+    [
+        ("rounds", "y[0, 0]: got "),
+        ("returns", "residual_out has dtype bfloat16"),
+        ("silent", "residual_out has"),
+    ],
 )
-def test_a_residual_stream_with_its_own_dtype(tmp_path: Path, subjects: Path, subject: str, said: str) -> None:
+def test_a_residual_stream_with_its_own_dtype(
+    tmp_path: Path, subjects: Path, subject: str, said: str
+) -> None:
     """Got and want follow what the contract says of the sum's dtype: that of ``residual``, or of ``x``."""
     case = "DTYPE-2/fused_add_rms_norm/forward/bfloat16/4x129/dtype.residual=float16"
     code, output = alone(written(tmp_path, f"{subjects / 'streams.py'}:{subject}", case), subjects)
