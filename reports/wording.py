@@ -63,6 +63,11 @@ def write_headline(journals: Sequence[Journal], matrix: Matrix) -> str:
     if faults:
         clauses = len({each.clause for each in faults})
         return f"FAIL: {len(faults)} of {count(proven, 'proven case')} failed, in {count(clauses, 'clause')}."
+    broken = [each.path.name for each in journals if not each.complete]
+    if broken:
+        names = ", ".join(broken[:3]) + (", …" if len(broken) > 3 else "")
+        are = "is not a whole journal" if len(broken) == 1 else "are not whole journals"
+        return f"NOT WHOLE: no fault in {count(proven, 'proven case')}, but {names} {are}; see the warnings."
     unproven = sum(standing(each) in OPEN for each in results)
     if unproven:
         return (
@@ -75,7 +80,7 @@ def write_headline(journals: Sequence[Journal], matrix: Matrix) -> str:
 
 def list_warnings(journals: Sequence[Journal], matrix: Matrix) -> list[str]:
     """What a reader must know before trusting the matrix: cut journals, columns that prove nothing."""
-    warnings = [f"{each.path.name} is incomplete: {each.problem}." for each in journals if not each.complete]
+    warnings = [f"{each.path.name} is not whole: {each.problem}." for each in journals if not each.complete]
     repeated = len(journals) > 1 and _count_repeated(journals)
     if repeated:
         twice = count(repeated, "case")

@@ -141,7 +141,7 @@ def test_incomplete_journal_is_said(
 ) -> None:
     """A report on a killed run says so."""
     journal = make_journal([make_result()], complete=False, problem="line 3 is cut")
-    assert "\n> Warning: run.jsonl is incomplete: line 3 is cut.\n" in render_markdown([journal])
+    assert "\n> Warning: run.jsonl is not whole: line 3 is cut.\n" in render_markdown([journal])
 
 
 def test_stable(

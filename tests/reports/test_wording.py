@@ -63,9 +63,11 @@ def test_warnings(
     )
     matrix = build_matrix([journal])
     headline = write_headline([journal], matrix)
-    assert headline == "No fault in 1 proven case, but not all was proven; see the warnings."
+    assert headline == (
+        "NOT WHOLE: no fault in 1 proven case, but run.jsonl is not a whole journal; see the warnings."
+    )
     assert list_warnings([journal], matrix) == [
-        "run.jsonl is incomplete: line 3 is cut.",
+        "run.jsonl is not whole: line 3 is cut.",
         "Nothing was proven for idle 0.8.5 on NVIDIA H200 (sm_90), cuda.",
     ]
 
