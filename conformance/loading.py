@@ -12,12 +12,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from conformance import subject as subject_module
 from conformance.subject import Subject
 from conformance.subject import SubjectError
 from conformance.variants import Library
 
 
 GROUP = "conformance.subjects"
+#: Files in which a stranger's error may be raised: nothing there tells where to look.
+_OWN = {Path(__file__).resolve(), Path(subject_module.__file__).resolve()}
 
 
 def subject_entry_points() -> dict[str, EntryPoint]:
@@ -79,6 +82,10 @@ def _attribute(spec: str) -> Any:
     if not name.isidentifier():
         file = source or (name if name.endswith(".py") else "path/to/file.py")
         raise SubjectError(f"subject {spec} names no attribute: write it as {file}:attribute")
+    if not source.endswith(".py") and not all(part.isidentifier() for part in source.split(".")):
+        raise SubjectError(
+            f"subject {spec} names no module: write it as module:{name} or path/to/file.py:{name}"
+        )
     module = _guarded(f"subject {spec}", lambda: _module(source, spec))
     if not hasattr(module, name):
         raise SubjectError(f"subject {spec} cannot be loaded: {source} has no attribute {name!r}")
@@ -87,7 +94,7 @@ def _attribute(spec: str) -> Any:
 
 def _module(source: str, spec: str) -> ModuleType:
     if not source.endswith(".py"):
-        return importlib.import_module(source)
+        return _imported(source, spec)
     path = Path(source).resolve()
     if not path.is_file():
         raise SubjectError(f"subject {spec} cannot be loaded: there is no file {source}")
@@ -100,6 +107,19 @@ def _module(source: str, spec: str) -> ModuleType:
     sys.modules[description.name] = module
     description.loader.exec_module(module)
     return module
+
+
+def _imported(name: str, spec: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # One that is there may import another that is not.
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise SubjectError(
+            f"subject {spec} cannot be loaded: no module is called {error.name!r}; install it first, or name "
+            f"a file as path/to/{name.replace('.', '/')}.py:{spec.rpartition(':')[2]}"
+        ) from error
 
 
 def _guarded(where: str, action: Any) -> Any:
@@ -116,8 +136,14 @@ def _guarded(where: str, action: Any) -> Any:
 
 
 def _sentence(error: BaseException) -> str:
-    """Type, message and innermost line of an exception."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    """Type, message and innermost line of an exception, in code that is neither Python's loader nor ours."""
+    frames = [
+        each
+        for each in traceback.extract_tb(error.__traceback__)
+        if not each.filename.startswith("<") and Path(each.filename).resolve() not in _OWN
+    ]
+    # A SyntaxError's message names its own line.
+    told = isinstance(error, SyntaxError) or not frames
+    place = "" if told else f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else 'no message'}{place}"

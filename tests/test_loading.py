@@ -75,7 +75,13 @@ def test_a_file_without_an_attribute_is_told_what_it_lacks(spec: str) -> None:
     ("spec", "said"),
     [
         ("nowhere/file.py:subject", "there is no file nowhere/file.py"),
-        ("no_such_module_7f3:subject", "No module named 'no_such_module_7f3'; install it first"),
+        (
+            "no_such_module_7f3:subject",
+            "no module is called 'no_such_module_7f3'; install it first, or name a",
+        ),
+        ("no_such_module_7f3:subject", "file as path/to/no_such_module_7f3.py:subject"),
+        (":subject", "names no module: write it as module:subject or path/to/file.py:subject"),
+        ("a_folder/:subject", "names no module"),
         ("math:subject", "math has no attribute 'subject'"),
         ("math:", "names no attribute"),
         ("math:pi", "is float; it must be, or return, a conformance.Subject"),
@@ -93,7 +99,7 @@ def test_what_cannot_be_found_is_named(spec: str, said: str) -> None:
         ("raise OSError('no licence\\nsecond line')", "OSError: no licence (kernels_of_mine.py, line 1)"),
         ("import sys\nsys.exit('bye')", "SystemExit: bye"),
         ("import sys\nsys.exit()", "SystemExit"),
-        ("def subject(:\n", "SyntaxError"),
+        ("def subject(:\n", "SyntaxError: invalid syntax (kernels_of_mine.py, line 1)"),
         ("import no_such_module_7f3", "No module named 'no_such_module_7f3'; install it first"),
         ("def subject():\n    raise KeyError('gone')", "KeyError: 'gone' (kernels_of_mine.py, line 2)"),
         ("def subject(argument):\n    pass", "TypeError"),
@@ -117,7 +123,7 @@ def test_what_cannot_be_found_is_named(spec: str, said: str) -> None:
         (HEAD + "subject = Contract(epsilon=1)", "unexpected keyword argument 'epsilon'"),
         (
             HEAD + "subject = Contract(rounding='twice')",
-            "Contract.rounding is 'twice'; it must be one of once, llama",
+            "Contract.rounding is 'twice'; it must be one of once, llama (kernels_of_mine.py, line 2)",
         ),
         (HEAD + "subject = Contract(dtypes='float16')", "Contract.dtypes is 'float16'"),
         (HEAD + "subject = Contract(dtypes=('float8',))", "Contract.dtypes is ('float8',)"),
