@@ -165,7 +165,10 @@ def _shape_text(shape: tuple[int, ...]) -> str:
 
 
 def _parse_shape(text: str) -> tuple[int, ...]:
-    return () if text == "scalar" else tuple(int(size) for size in text.split("x"))
+    sizes = [] if text == "scalar" else text.split("x")
+    if not all(size.isdecimal() for size in sizes):
+        raise ValueError(f"{text!r} is no shape, such as 6x769")
+    return tuple(map(int, sizes))
 
 
 def _text(value: Any) -> str:
@@ -197,16 +200,28 @@ def parse_case(id: str) -> Case:
     Raises :class:`CaseError` for a text that is no case's id.
     """
     parts = id.split("/")
-    if len(parts) < 5 or parts[0] not in CLAUSES or parts[1] not in OPERATIONS or parts[2] not in DIRECTIONS:
+    if len(parts) < 5:
         raise CaseError(
             f"{id!r} is not a case: it must read CLAUSE/operation/forward|backward/dtype/SHAPE[/key=value…], "
             "as `conformance list` prints it"
         )
     try:
+        _check_names(*parts[:3])
         shape, extra = _parse_shape(parts[4]), _parse_tokens(parts[5:])
-    except (KeyError, ValueError) as error:
-        raise CaseError(f"{id!r} is not a case: a part of it cannot be read ({error})") from error
+    except ValueError as error:
+        raise CaseError(f"{id!r} is not a case: {error}") from error
     return Case(clause=parts[0], operation=parts[1], direction=parts[2], dtype=parts[3], shape=shape, **extra)
+
+
+def _check_names(clause: str, operation: str, direction: str) -> None:
+    subject, _, bare = clause.rpartition(":")
+    if subject and bare in CLAUSES:
+        raise ValueError(f"leave the subject out, and begin it with {bare}/")
+    if clause not in CLAUSES:
+        raise ValueError(f"no clause is called {clause!r}; `conformance list --clauses` has them")
+    for name, what, known in ((operation, "operation", OPERATIONS), (direction, "direction", DIRECTIONS)):
+        if name not in known:
+            raise ValueError(f"no {what} is called {name!r}; there are {', '.join(known)}")
 
 
 def _parse_tokens(tokens: list[str]) -> dict[str, Any]:
@@ -214,8 +229,13 @@ def _parse_tokens(tokens: list[str]) -> dict[str, Any]:
     for token in tokens:
         label, _, text = token.partition("=")
         label, _, key = label.partition(".")
+        if label not in _FIELDS:
+            raise ValueError(f"no key is called {label!r}; there are {', '.join(_FIELDS)}")
         name = _FIELDS[label]
-        value = _PARSERS.get(name, str)(text)
+        try:
+            value = _PARSERS.get(name, str)(text)
+        except ValueError as error:
+            raise ValueError(f"{text!r} is no value of {label}") from error
         if name in _PAIRS:
             values[name] = (*values.get(name, ()), (key, value))
         else:
