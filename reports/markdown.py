@@ -74,7 +74,7 @@ def render_markdown(journals: Sequence[Journal], order: Sequence[str] = ()) -> s
         _write_contracts(runs),
         *write_failures(group_failures(matrix)),
         _write_notes("Not judged", group_unjudged(matrix)),
-        _write_notes("Measured", group_measured(matrix)),
+        _write_notes("Measured, not judged", group_measured(matrix)),
         _write_toolchain(runs),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"

@@ -82,7 +82,7 @@ def render_terminal(
         _write_compiled(matrix),
         _write_groups("Failures", [_write_failure(group, width) for group in failures], failures),
         _write_groups("Not judged", [_write_note(group, width) for group in unjudged], unjudged),
-        _write_groups("Measured", [_write_note(group, width) for group in measured], measured),
+        _write_groups("Measured, not judged", [_write_note(group, width) for group in measured], measured),
     ]
     return _CONTROL.sub(_tame, "\n\n".join(filter(None, sections)) + "\n")
 

@@ -111,7 +111,7 @@ Like: Liger-Kernel#518
 | --- | --- | --- | --- | --- | --- |
 | not-run | STATE-1 | rms_norm | liger 0.8.5 on NVIDIA H200 (sm_90), cuda | 1 | needs two devices |
 
-## Measured
+## Measured, not judged
 
 | verdict | clause | operation | subject | cases | for example |
 | --- | --- | --- | --- | --- | --- |

@@ -81,8 +81,8 @@ Not judged
 NOT-RUN STATE-1 rms_norm: liger 0.8.5 on NVIDIA H200 (sm_90), cuda (1 case)
   says    needs two devices
 
-Measured
-========
+Measured, not judged
+====================
 MEASURED DET-2 rms_norm: liger 0.8.5 on NVIDIA H200 (sm_90), cuda (1 case)
   says    every row has the same bits
 """
