@@ -55,10 +55,20 @@ def pytest_configure(config: pytest.Config) -> None:
     # The SPEED cases carry pytest-benchmark's marker, which pytest must know where it is not installed.
     config.addinivalue_line("markers", "benchmark: settings of pytest-benchmark, if it is there")
     if is_asked_for(config):
+        _choose_catalogue(config)
         try:
             state_of(config)
         except Refused as refusal:
             raise pytest.UsageError(str(refusal)) from None
+
+
+def _choose_catalogue(config: pytest.Config) -> None:
+    """``pytest --backend=rocm`` and no more means the installed catalogue; no other file is looked at."""
+    from conformance.catalogue import suite_files
+
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = [str(path) for path in suite_files()]
+        config.args_source = pytest.Config.ArgsSource.ARGS
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -128,16 +138,10 @@ def _marks(case: Case, quick: frozenset[str]) -> list[pytest.MarkDecorator]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Run the catalogue target by target and subject by subject: each has a process of its own.
-
-    ``pytest --backend=rocm`` and no more means the installed catalogue, unless the folder has its own cases.
-    """
+    """Run the catalogue target by target and subject by subject: each has a process of its own."""
     config = session.config
     if REFUSAL in config.stash:
         raise pytest.UsageError(config.stash[REFUSAL])
-    explicit = config.args_source is pytest.Config.ArgsSource.ARGS
-    if is_asked_for(config) and not explicit and not any(map(_assignment_of, items)):
-        items[:] = _catalogue(session)
     if STATE in config.stash:
         state = config.stash[STATE]
         order = [(target, subject) for target, each in state.sessions.items() for subject in each.subjects]
@@ -172,14 +176,6 @@ def _leave_out_done(config: pytest.Config, items: list[pytest.Item], resumed: di
     if gone:
         config.hook.pytest_deselected(items=gone)
         items[:] = [item for item in items if item not in set(gone)]
-
-
-def _catalogue(session: pytest.Session) -> list[pytest.Item]:
-    """The tests of the installed suites."""
-    from conformance.catalogue import suite_files
-
-    modules = [pytest.Module.from_parent(session, path=path) for path in suite_files()]
-    return [item for module in modules for item in session.genitems(module) if isinstance(item, pytest.Item)]
 
 
 def _place_of(item: pytest.Item) -> tuple[str, str] | None:

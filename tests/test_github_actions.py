@@ -32,7 +32,7 @@ def run(pytester: pytest.Pytester, subjects: Path, monkeypatch: pytest.MonkeyPat
     return pytester
 
 
-ON = ("--backend=interpreter", "--subject=kernels.py:subject")
+ON = ("test_mine.py", "--backend=interpreter", "--subject=kernels.py:subject")
 
 
 def test_annotations_and_summary(run: pytest.Pytester) -> None:

@@ -25,6 +25,7 @@ def test_widths(conformance, case):
     conformance(case)
 """
 ON = "--backend=interpreter"
+MINE = "test_mine.py"
 
 
 def write_catalogue(pytester: pytest.Pytester, *widths: int, operations: str = "'rms_norm'") -> None:
@@ -114,11 +115,29 @@ def test_the_suites_run_from_anywhere(pytester: pytest.Pytester, subjects: Path)
     assert not (pytester.path / "conformance-results").exists()
 
 
+@pytest.mark.parametrize("jobs", [[], ["-n2"]], ids=["alone", "in parallel"])
+def test_the_folder_is_none_of_the_catalogue_s(
+    pytester: pytest.Pytester, subjects: Path, jobs: list[str]
+) -> None:
+    """An option of ours and no file: neither the folder's modules nor its testpaths are imported."""
+    if jobs:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(test_broken="import no_such_module")
+    pytester.makeini("[pytest]\ntestpaths = test_broken.py")
+    honest = f"--subject={subjects / 'honest.py'}:subject"
+    options = [ON, honest, "-k", "EPS-3 and rms_norm", "--results=mine", *jobs]
+    result = pytester.runpytest_subprocess(*options)
+    assert result.ret == pytest.ExitCode.OK, result.stdout.str()
+    assert {each.clause for each in journal(pytester.path / "mine").results} == {"EPS-3"}
+    named = pytester.runpytest_subprocess(*options, "test_broken.py")
+    assert "no_such_module" in named.stdout.str()
+
+
 def test_a_crash_costs_one_case_alone_and_in_parallel(pytester: pytest.Pytester, subjects: Path) -> None:
     """One process or two, the verdicts are the same, in one journal; --lf selects what failed."""
     pytest.importorskip("xdist")
     write_catalogue(pytester, 3, 17, operations="['rms_norm', 'layer_norm']")
-    alone = pytester.runpytest_subprocess(ON, troubled(subjects), "--results=alone")
+    alone = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=alone")
     assert alone.ret == pytest.ExitCode.TESTS_FAILED
     alone.stdout.fnmatch_lines(
         ["*crash: the process exited with code 3*", "*1 failed, 1 passed, 2 unsupported*"]
@@ -129,7 +148,7 @@ def test_a_crash_costs_one_case_alone_and_in_parallel(pytester: pytest.Pytester,
     }
     assert rms_norm == {"2x3": "crash", "2x17": "pass"}
 
-    parallel = pytester.runpytest_subprocess(ON, troubled(subjects), "--results=parallel", "-n2")
+    parallel = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=parallel", "-n2")
     assert parallel.ret == pytest.ExitCode.TESTS_FAILED
     second = journal(pytester.path / "parallel")
     assert second.complete
@@ -137,7 +156,7 @@ def test_a_crash_costs_one_case_alone_and_in_parallel(pytester: pytest.Pytester,
         (each.case, each.verdict) for each in first.results
     }
 
-    again = pytester.runpytest_subprocess(ON, troubled(subjects), "--lf", "--collect-only", "-q")
+    again = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--lf", "--collect-only", "-q")
     assert [line for line in again.outlines if "::" in line] == [
         "test_mine.py::test_widths[troubled:MASK-1/rms_norm/forward/float32/2x3]"
     ]
@@ -151,7 +170,7 @@ def test_workers_side_by_side_ask_nothing_twice(pytester: pytest.Pytester, subje
     started = "import os\nopen('started', 'a').write(f'{os.getpid()}\\n')\n"
     future = "from __future__ import annotations\n"
     (pytester.path / "mine.py").write_text(text.replace(future, future + started))
-    result = pytester.runpytest_subprocess(ON, "--subject=mine.py:subject", "-n2")
+    result = pytester.runpytest_subprocess(MINE, ON, "--subject=mine.py:subject", "-n2")
     assert result.ret == pytest.ExitCode.OK
     assert len(set((pytester.path / "started").read_text().split())) == 3
 
@@ -159,7 +178,7 @@ def test_workers_side_by_side_ask_nothing_twice(pytester: pytest.Pytester, subje
 def test_a_run_that_proves_nothing_is_not_green(pytester: pytest.Pytester, subjects: Path) -> None:
     """Every case unsupported: pytest's exit code for no tests."""
     write_catalogue(pytester, 17, operations="'layer_norm'")
-    result = pytester.runpytest_subprocess(ON, troubled(subjects))
+    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects))
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     result.stdout.fnmatch_lines(["*1 unsupported*"])
 
@@ -167,7 +186,7 @@ def test_a_run_that_proves_nothing_is_not_green(pytester: pytest.Pytester, subje
 def test_a_run_that_stops_early_is_not_complete(pytester: pytest.Pytester, subjects: Path) -> None:
     """-x ends the run after the first failure: the journal must not pass for the whole catalogue's."""
     write_catalogue(pytester, 3, 17)
-    result = pytester.runpytest_subprocess(ON, troubled(subjects), "--results=mine", "-x")
+    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine", "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     found = journal(pytester.path / "mine")
     assert verdicts(found) == {"2x3": "crash"}
@@ -177,7 +196,7 @@ def test_a_run_that_stops_early_is_not_complete(pytester: pytest.Pytester, subje
 def broken_off(pytester: pytest.Pytester, subjects: Path, number: signal.Signals) -> int:
     """Exit code of a run whose second case hangs, ended by a signal to its whole group."""
     write_catalogue(pytester, 17, 9, 33)
-    command = [sys.executable, "-m", "pytest", ON, troubled(subjects), "--results=mine"]
+    command = [sys.executable, "-m", "pytest", MINE, ON, troubled(subjects), "--results=mine"]
     # A shell starts what runs in its background deaf to Ctrl-C, and whatever that starts.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
@@ -206,7 +225,7 @@ def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytest
 def test_a_killed_run_is_resumed(pytester: pytest.Pytester, subjects: Path, jobs: list[str]) -> None:
     """After kill -9 the rest is run into the same journal, and the matrix is that of an uninterrupted run."""
     assert broken_off(pytester, subjects, signal.SIGKILL) == -signal.SIGKILL
-    options = [ON, troubled(subjects), "--results=mine", "--case-seconds=12", *jobs]
+    options = [MINE, ON, troubled(subjects), "--results=mine", "--case-seconds=12", *jobs]
     result = pytester.runpytest_subprocess(*options, "--resume")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     if not jobs:
@@ -301,7 +320,7 @@ def test_harm_stays_with_the_case_that_does_it(pytester: pytest.Pytester, subjec
     """Bad subjects beside a good one: the run ends by itself, and the other cases have their verdicts."""
     write_catalogue(pytester, 64, 65, 66)
     chosen = [f"--subject={subjects / 'harmful.py'}:{name}" for name in ("good", *HARMS)]
-    result = pytester.runpytest_subprocess(ON, *chosen, "--case-seconds=5", "--results=mine")
+    result = pytester.runpytest_subprocess(MINE, ON, *chosen, "--case-seconds=5", "--results=mine")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     found = journal(pytester.path / "mine")
     assert found.complete
@@ -324,7 +343,7 @@ def test_the_header_says_what_was_chosen(pytester: pytest.Pytester, subjects: Pa
         subprocess.run(["git", *command.split()], cwd=pytester.path, check=True)
     honest = f"--subject={subjects / 'honest.py'}:subject"
     results = pytester.path.parent / "elsewhere"
-    pytester.runpytest_subprocess(ON, honest, "-k", "2x9 and MASK", "--results", str(results))
+    pytester.runpytest_subprocess(MINE, ON, honest, "-k", "2x9 and MASK", "--results", str(results))
     run = journal(results).run
     assert run.selection == "-k '2x9 and MASK'"
     assert len(run.catalogue) == 16

@@ -18,7 +18,7 @@ from conformance.catalogue import proves
 def test_widths(conformance, case):
     conformance(case)
 """
-BOTH = ("--backend=rocm-emulated", "--gfx=gfx1100", "--gfx=gfx942")
+BOTH = ("test_mine.py", "--backend=rocm-emulated", "--gfx=gfx1100", "--gfx=gfx942")
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_failure_s_command_names_the_target(catalogue: pytest.Pytester, subjec
     """It is to be copied: without the target it would show another machine's code."""
     subject = f"{subjects / 'emulated_faults.py'}:no_store_mask"
     result = catalogue.runpytest_subprocess(
-        "--backend=rocm-emulated", "--gfx=gfx1100", f"--subject={subject}", "-k", "2x17"
+        "test_mine.py", "--backend=rocm-emulated", "--gfx=gfx1100", f"--subject={subject}", "-k", "2x17"
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
