@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -18,11 +21,55 @@ if TYPE_CHECKING:
     from conformance.recorder import Recorder
 
 
+UNFINISHED = "unfinished: not every selected case has a result; the same command with --resume goes on"
+
+
+class Completeness:
+    """Whether every selected case has a result.
+
+    It is counted: pytest's exit status is that of a whole run after -x, and after a second Ctrl-C.
+    """
+
+    def __init__(self) -> None:
+        self._selected: set[str] | None = None
+        self._settled: set[str] = set()
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """What could not be collected may have held cases: nothing settles it."""
+        if report.failed:
+            self._select([f"all of {report.nodeid}"])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """These are the tests that will run, if they run in this process."""
+        if not session.config.pluginmanager.has_plugin("dsession"):
+            self._select(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Under pytest-xdist each worker says what it has selected."""
+        self._select(ids)
+
+    def _select(self, ids: Iterable[str]) -> None:
+        self._selected = (self._selected or set()).union(ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A case is settled by its result, a test of a stranger's by its end."""
+        ended = report.when == "teardown" and not hasattr(report, "conformance_target")
+        if ended or hasattr(report, "conformance"):
+            self._settled.add(report.nodeid)
+
+    def reached(self) -> bool:
+        """Whether all are settled; never before it is known what was selected."""
+        return self._selected is not None and self._selected <= self._settled
+
+
 class Controller:
     """Writes what arrives, and sums it up."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, completeness: Completeness) -> None:
         self.config = config
+        self._complete = completeness
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Append the result to the journal, case by case."""
@@ -46,18 +93,18 @@ class Controller:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """A run that proved nothing is not green."""
         state = self.config.stash.get(STATE, None)
-        if state is None or not state.recorders:
+        if state is None or session.config.option.collectonly:
             return
+        complete = self._complete.reached()
+        # An earlier run may have had all results and come to no end line.
+        for target in state.resumed:
+            self._recorder(target)
         recorders = state.recorders.values()
-        ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        # -x and --maxfail stop early, with the exit code of a whole run.
         for recorder in recorders:
-            recorder.close(complete=ended and not session.shouldfail and not session.shouldstop)
-        if exitstatus == pytest.ExitCode.OK and not all(each.proven for each in recorders):
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-        elif exitstatus == pytest.ExitCode.OK and any(each.faults for each in recorders):
-            # They stand in the part of the journal that was there before.
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            recorder.close(complete=complete)
+        nothing_left = complete and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
+        if recorders and (exitstatus == pytest.ExitCode.OK or nothing_left):
+            session.exitstatus = _proven(recorders)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The matrix, and where the journal is."""
@@ -68,7 +115,17 @@ class Controller:
             terminalreporter.section("conformance")
             paths = [each.path for each in state.recorders.values()]
             terminalreporter.write_line(summary(paths, terminalreporter._tw.fullwidth))
+            if not self._complete.reached():
+                terminalreporter.write_line(UNFINISHED)
             if not option(self.config, "--no-github"):
                 from conformance.github import announce
 
                 terminalreporter.write(announce(paths))
+
+
+def _proven(recorders: Collection[Recorder]) -> pytest.ExitCode:
+    """A green run's exit code; what failed may stand in the part of a journal that was there before."""
+    if not all(each.proven for each in recorders):
+        return pytest.ExitCode.NO_TESTS_COLLECTED
+    failed = any(each.faults for each in recorders)
+    return pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK

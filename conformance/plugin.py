@@ -15,6 +15,7 @@ import pytest
 
 from conformance.benchmarking import benchmark_marks
 from conformance.benchmarking import hand_over
+from conformance.controller import Completeness
 from conformance.controller import Controller
 from conformance.options import Refused
 from conformance.options import is_asked_for
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from conformance.reports.result import Result
     from conformance.session import Session
 
-#: Target and result of a test.
-_RESULT = pytest.StashKey[tuple[str, "Result"]]()
+#: Result of a test.
+_RESULT = pytest.StashKey["Result"]()
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -206,7 +207,7 @@ def conformance(request: pytest.FixtureRequest) -> Callable[[Assignment], Result
             if target != assignment.target:
                 session.close()
         result = sessions[assignment.target].run(assignment.subject, assignment.case)
-        request.node.stash[_RESULT] = assignment.target, result
+        request.node.stash[_RESULT] = result
         conclude(result)
         hand_over(request, result)
         return result
@@ -241,12 +242,14 @@ def failure_text(result: Result) -> str:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Let the report carry the result: under pytest-xdist it travels to the controller that way."""
+    """Let the report say whose it is, and carry the result: so it travels to pytest-xdist's controller."""
     outcome = yield
     report = outcome.get_result()
-    if report.when == "call" and _RESULT in item.stash:
-        report.conformance_target, result = item.stash[_RESULT]
-        report.conformance = result.to_json()
+    assignment = _assignment_of(item) if STATE in item.config.stash else None
+    if assignment is not None:
+        report.conformance_target = assignment.target
+        if report.when == "call" and _RESULT in item.stash:
+            report.conformance = item.stash[_RESULT].to_json()
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -267,7 +270,10 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Results arrive here unless this process is a worker of pytest-xdist."""
     if not hasattr(session.config, "workerinput"):
-        session.config.pluginmanager.register(Controller(session.config), "conformance-controller")
+        completeness = Completeness()
+        session.config.pluginmanager.register(completeness, "conformance-completeness")
+        controller = Controller(session.config, completeness)
+        session.config.pluginmanager.register(controller, "conformance-controller")
         session.config.pluginmanager.register(ProgressReporter(session.config), "conformance-progress")
 
 

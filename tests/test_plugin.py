@@ -191,6 +191,67 @@ def test_a_run_that_stops_early_is_not_complete(pytester: pytest.Pytester, subje
     found = journal(pytester.path / "mine")
     assert verdicts(found) == {"2x3": "crash"}
     assert not found.complete
+    result.stdout.fnmatch_lines(["unfinished: *--resume goes on"])
+
+
+INTERRUPTED_TWICE = """
+import pytest
+
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        raise KeyboardInterrupt
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_keyboard_interrupt():
+    raise KeyboardInterrupt
+"""
+DEAD_WORKER = """
+import os
+
+def pytest_runtest_setup(item):
+    if item.name.endswith("2x33]"):
+        os._exit(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("conftest", "jobs", "results"),
+    [(INTERRUPTED_TWICE, [], 1), (DEAD_WORKER, ["-n1"], 2)],
+    ids=["Ctrl-C twice", "dead worker"],
+)
+def test_only_a_result_for_every_case_makes_a_journal_whole(
+    pytester: pytest.Pytester, subjects: Path, conftest: str, jobs: list[str], results: int
+) -> None:
+    """Whatever pytest's exit status is by then; --resume finishes it, and then says so."""
+    if jobs:
+        pytest.importorskip("xdist")
+    write_catalogue(pytester, 17, 33, 65)
+    pytester.makeconftest(conftest)
+    options = [MINE, ON, troubled(subjects), "--results=mine"]
+    broken = pytester.runpytest_subprocess(*options, *jobs)
+    found = journal(pytester.path / "mine")
+    assert len(found.results) == results
+    assert not found.complete
+    broken.stdout.fnmatch_lines(["unfinished: *--resume goes on"])
+    pytester.makeconftest("")
+    resumed = pytester.runpytest_subprocess(*options, "--resume")
+    assert resumed.ret == pytest.ExitCode.OK
+    assert "unfinished" not in resumed.stdout.str()
+    found = journal(pytester.path / "mine")
+    assert found.complete
+    assert len(found.results) == 3
+
+
+def test_a_journal_that_lacks_its_end_line_alone_gets_it(pytester: pytest.Pytester, subjects: Path) -> None:
+    """Killed after its last result, a run has nothing left to do, and is as green as it was."""
+    write_catalogue(pytester, 17)
+    options = [MINE, ON, troubled(subjects), "--results=mine"]
+    pytester.runpytest_subprocess(*options)
+    path = journal(pytester.path / "mine").path
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    assert not journal(pytester.path / "mine").complete
+    assert pytester.runpytest_subprocess(*options, "--resume").ret == pytest.ExitCode.OK
+    assert journal(pytester.path / "mine").complete
 
 
 def broken_off(pytester: pytest.Pytester, subjects: Path, number: signal.Signals) -> int:
