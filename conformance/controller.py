@@ -14,6 +14,7 @@ from conformance.options import option
 from conformance.options import results_folder
 from conformance.options import selection
 from conformance.run_state import STATE
+from conformance.run_state import State
 from conformance.run_state import state_of
 
 
@@ -70,14 +71,21 @@ class Controller:
     def __init__(self, config: pytest.Config, completeness: Completeness) -> None:
         self.config = config
         self._complete = completeness
+        self._unwritten = self._said_last = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Append the result to the journal, case by case."""
+        """Append the result to the journal, case by case; where that cannot be done the run ends."""
         record = getattr(report, "conformance", None)
-        if record is not None:
-            from conformance.reports.result import Result
+        if record is None or self._unwritten:
+            return
+        from conformance.recorder import WriteFailed
+        from conformance.reports.result import Result
 
+        try:
             self._recorder(report.conformance_target).write(Result.from_json(record))
+        except WriteFailed as failure:
+            self._unwritten = str(failure)
+            pytest.exit(self._unwritten, returncode=pytest.ExitCode.USAGE_ERROR)
 
     def _recorder(self, target: str) -> Recorder:
         from conformance.recorder import Recorder
@@ -95,16 +103,27 @@ class Controller:
         state = self.config.stash.get(STATE, None)
         if state is None or session.config.option.collectonly:
             return
-        complete = self._complete.reached()
-        # An earlier run may have had all results and come to no end line.
-        for target in state.resumed:
-            self._recorder(target)
-        recorders = state.recorders.values()
-        for recorder in recorders:
-            recorder.close(complete=complete)
+        complete, recorders = self._complete.reached() and not self._unwritten, state.recorders.values()
+        if not self._close(state, complete):
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            return
         nothing_left = complete and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
         if recorders and (exitstatus == pytest.ExitCode.OK or nothing_left):
             session.exitstatus = _proven(recorders)
+
+    def _close(self, state: State, complete: bool) -> bool:
+        """End the journals; whether all was written, in the whole run."""
+        from conformance.recorder import WriteFailed
+
+        # An earlier run may have had all results and come to no end line.
+        for target in dict.fromkeys([*state.resumed, *state.recorders]):
+            try:
+                self._recorder(target).close(complete=complete)
+            except WriteFailed as failure:
+                # Where the run was ended for the first, the others have the same cause.
+                if not self._unwritten:
+                    self._unwritten = self._said_last = str(failure)
+        return not self._unwritten
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The matrix, and where the journal is."""
@@ -115,7 +134,9 @@ class Controller:
             terminalreporter.section("conformance")
             paths = [each.path for each in state.recorders.values()]
             terminalreporter.write_line(summary(paths, terminalreporter._tw.fullwidth))
-            if not self._complete.reached():
+            if self._said_last:
+                terminalreporter.write_line(self._said_last)
+            elif not self._complete.reached():
                 terminalreporter.write_line(UNFINISHED)
             if not option(self.config, "--no-github"):
                 from conformance.github import announce

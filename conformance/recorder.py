@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from datetime import timezone
@@ -24,17 +26,34 @@ from conformance.reports.result import Run
 from conformance.reports.terminal import render_terminal
 
 
+class WriteFailed(Exception):
+    """A file of the run could not be written; one sentence for the user."""
+
+    def __init__(self, path: Path, error: OSError, remedy: str) -> None:
+        super().__init__(f"{_shown(path)} could not be written ({error.strerror or error}): {remedy}")
+
+
+#: What to do when a journal could not be written, by whether it was begun.
+_GO_ON = "free space there, then run the same command with --resume"
+_START = "free space there, then run the same command again"
+
+
 class Recorder:
-    """Writes one run's results as they come, behind those of `resumed` if that is given."""
+    """Writes one run's results as they come, behind those of `resumed` if that is given.
+
+    Every method, and the constructor, raises :class:`WriteFailed` where the disk is full.
+    """
 
     def __init__(self, folder: Path, run: Run, resumed: Journal | None = None) -> None:
         self.proven = self.faults = 0
         if resumed is None:
             self.path = _unused(folder, run)
-            self._writer = JournalWriter(self.path, run)
+            with _explained(self.path, _START):
+                self._writer = JournalWriter(self.path, run)
             return
         self.path = resumed.path
-        self._writer = JournalWriter.resume(self.path)
+        with _explained(self.path, _GO_ON):
+            self._writer = JournalWriter.resume(self.path)
         for result in resumed.results:
             self._count(result)
 
@@ -45,14 +64,26 @@ class Recorder:
     def write(self, result: Result) -> None:
         """Append a result."""
         self._count(result)
-        self._writer.write(result)
+        with _explained(self.path, _GO_ON):
+            self._writer.write(result)
 
     def close(self, *, complete: bool = True) -> None:
         """End the journal and write the matrix beside it; an interrupted run is not complete."""
-        self._writer.close(complete=complete)
+        with _explained(self.path, _GO_ON):
+            self._writer.close(complete=complete)
         markdown = render_markdown([read_journal(self.path)], tuple(CLAUSES))
-        # A subject's message may hold what no encoding has, a lone surrogate.
-        self.path.with_suffix(".md").write_text(markdown, "utf-8", "backslashreplace")
+        matrix = self.path.with_suffix(".md")
+        with _explained(matrix, "the journal beside it is kept; `conformance report` shows its matrix"):
+            # A subject's message may hold what no encoding has, a lone surrogate.
+            matrix.write_text(markdown, "utf-8", "backslashreplace")
+
+
+@contextmanager
+def _explained(path: Path, remedy: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise WriteFailed(path, error, remedy) from error
 
 
 def summary(paths: Sequence[Path], width: int) -> str:

@@ -65,10 +65,17 @@ class JournalWriter:
 
     def __init__(self, path: Path, run: Run) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("xb")
+        # Without a buffer, so that what a full disk refused is not tried again when the file is closed.
+        self._file = path.open("xb", buffering=0)
         self._results = 0
         self._chain: str | None = ""
-        self._write_line(run.to_json())
+        try:
+            self._write_line(run.to_json())
+        except OSError:
+            # Without its header it is no journal.
+            self._file.close()
+            path.unlink()
+            raise
 
     @classmethod
     def resume(cls, path: Path) -> JournalWriter:
@@ -86,7 +93,7 @@ class JournalWriter:
             lines.pop()
         with path.open("r+b") as file:
             file.truncate(sum(len(line) + 1 for line in lines))
-        writer._file = path.open("ab")
+        writer._file = path.open("ab", buffering=0)
         writer._results = len(lines) - 1
         writer._chain = parse_line(path, len(lines), lines[-1]).chain or None
         return writer
@@ -109,9 +116,11 @@ class JournalWriter:
         """Close the file, with an end line unless the run was broken off; a second call does nothing."""
         if self._file.closed:
             return
-        if complete:
-            self._end(0, problem)
-        self._file.close()
+        try:
+            if complete:
+                self._end(0, problem)
+        finally:
+            self._file.close()
 
     def __enter__(self) -> JournalWriter:
         return self
@@ -128,8 +137,9 @@ class JournalWriter:
 
     def _write_line(self, record: Mapping[str, Any]) -> None:
         line, self._chain = write_line(record, self._chain)
-        self._file.write(line)
-        self._file.flush()
+        written = 0
+        while written < len(line):
+            written += self._file.write(line[written:])
 
 
 def read_journal(path: Path) -> Journal:

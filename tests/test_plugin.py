@@ -369,6 +369,56 @@ def test_results_need_a_folder_to_write_to(pytester: pytest.Pytester) -> None:
     assert "results cannot be written to" in result.stderr.str()
 
 
+FULL_DISK = """
+import errno
+from conformance.reports.journal import JournalWriter
+
+def {method}(self, *_, **__):
+    {let_through}
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+first = JournalWriter.write
+JournalWriter.{method} = {method}
+"""
+
+
+@pytest.mark.parametrize("jobs", [[], ["-n1"]], ids=["alone", "in parallel"])
+@pytest.mark.parametrize(
+    ("method", "let_through", "results", "remedy"),
+    [
+        ("write", "if not self._results: return first(self, *_)", 1, "with --resume"),
+        ("_end", "", 3, "with --resume"),
+        ("__init__", "", 0, "again"),
+    ],
+    ids=["in the middle", "at the end", "at the start"],
+)
+def test_a_full_disk_is_said_in_one_sentence(
+    pytester: pytest.Pytester,
+    subjects: Path,
+    jobs: list[str],
+    method: str,
+    let_through: str,
+    results: int,
+    remedy: str,
+) -> None:
+    """Which file, why, and what to do; neither green nor a case that failed, and no traceback."""
+    if jobs:
+        pytest.importorskip("xdist")
+    write_catalogue(pytester, 17, 33, 65)
+    pytester.makeconftest(FULL_DISK.format(method=method, let_through=let_through))
+    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine", *jobs)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = result.stdout.str() + result.stderr.str()
+    (line,) = [each for each in said.splitlines() if "could not be written" in each]
+    assert ".jsonl could not be written (No space left on device): free space there" in line
+    assert remedy in line
+    assert not {"Traceback", "INTERNALERROR"} & set(said.replace(">", " ").replace(":", " ").split())
+    if results:
+        found = journal(pytester.path / "mine")
+        assert len(found.results) == results
+        assert not found.complete
+
+
 HARMS = {
     "segfault": ("crash", "killed by SIGSEGV"),
     "hang": ("timeout", "no answer within 5 s"),

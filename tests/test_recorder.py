@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.recorder import Recorder
+from conformance.recorder import WriteFailed
 from conformance.recorder import summary
 from conformance.reports.journal import read_journal
 from conformance.reports.result import Result
@@ -48,6 +49,16 @@ def test_the_matrix_lies_beside_the_journal(
     recorder.close(complete=complete)
     assert read_journal(recorder.path).complete is complete
     assert "MASK-1" in recorder.path.with_suffix(".md").read_text()
+
+
+def test_a_matrix_that_cannot_be_written_is_named(tmp_path: Path, a_run: Run, a_result: Result) -> None:
+    """The journal is whole all the same."""
+    recorder = Recorder(tmp_path, a_run)
+    recorder.write(replace(a_result, verdict="pass"))
+    recorder.path.with_suffix(".md").mkdir()
+    with pytest.raises(WriteFailed, match=r"\.md could not be written \(.*\): the journal beside it is kept"):
+        recorder.close()
+    assert read_journal(recorder.path).complete
 
 
 def test_the_summary_says_where_it_all_is(
