@@ -123,7 +123,9 @@ def test_the_folder_is_none_of_the_catalogue_s(
     if jobs:
         pytest.importorskip("xdist")
     pytester.makepyfile(test_broken="import no_such_module")
-    pytester.makeini("[pytest]\ntestpaths = test_broken.py")
+    pytester.makeini(
+        "[pytest]\ntestpaths = test_broken.py\npython_files = check_*.py\npython_functions = it_*"
+    )
     honest = f"--subject={subjects / 'honest.py'}:subject"
     options = [ON, honest, "-k", "EPS-3 and rms_norm", "--results=mine", *jobs]
     result = pytester.runpytest_subprocess(*options)
