@@ -15,14 +15,23 @@ from conformance.reports.result import SmallestCall
 #: Seconds after which the smallest case found so far is good enough.
 SEARCH_SECONDS = 20.0
 
-_RAISED = re.compile(r"(?:did not refuse cleanly: )?raised (\w+)")
+#: How a call fails, told by what the judge says of it, the gravest first: the others may follow from it.
+_MANNERS = (
+    re.compile(r"^computed silently"),
+    re.compile(r"^(?:did not refuse cleanly: )?raised (\w+)"),
+    re.compile(r"\b(reads|writes) element \d|\b(wrote) (?:outside|before|after) "),
+    re.compile(r"\b(changed) the input"),
+    re.compile(r"\b(unwritten) element"),
+    re.compile(r"\] is -?(?:nan|inf), must be (?!nan|-?inf)"),
+    re.compile(r"\] is [^;]*, must be "),
+)
 
 
 def shrink(case: Case, execute: Callable[[Case], Result]) -> SmallestCall | None:
-    """Search greedily for a smaller case that breaks the same clause, measured by number of elements.
+    """Search greedily for a smaller case with the same failure, measured by number of elements.
 
-    `execute` runs a case. Returns ``None`` if the case itself does not fail again: it then depends on what
-    ran before it in the same process.
+    What is the same, :func:`same_failure` says. `execute` runs a case. Returns ``None`` if the case itself
+    does not fail again: it then depends on what ran before it in the same process.
     """
     result, deadline = execute(case), time.perf_counter() + SEARCH_SECONDS
     if result.verdict != "fail":
@@ -32,7 +41,7 @@ def shrink(case: Case, execute: Callable[[Case], Result]) -> SmallestCall | None
         progress = False
         for candidate in smaller_cases(case):
             attempt = execute(candidate)
-            if attempt.verdict == "fail" and _reason(attempt) == _reason(result):
+            if same_failure(attempt, result):
                 case, result, progress = candidate, attempt, True
                 break
             if time.perf_counter() > deadline:
@@ -40,10 +49,22 @@ def shrink(case: Case, execute: Callable[[Case], Result]) -> SmallestCall | None
     return SmallestCall(case=case.id, call=describe_call(case), message=result.message)
 
 
-def _reason(result: Result) -> tuple[str, str]:
-    """The broken clause, and what kind of exception was raised, if one was."""
-    raised = _RAISED.match(result.message)
-    return result.broken, raised[1] if raised else ""
+def same_failure(one: Result, other: Result) -> bool:
+    """Whether two failures are of one kind: the same verdict, the same broken clause, in the same manner.
+
+    The manner is the gravest thing that is said of the call: what it raised, an access outside, a changed
+    input, an unwritten element, a value that is not finite, a value out of bound.
+    """
+    return _kind(one) == _kind(other)
+
+
+def _kind(result: Result) -> tuple[str, str, int, str]:
+    """Verdict, broken clause, and manner, with the type of an exception or the verb of an access."""
+    for gravity, manner in enumerate(_MANNERS):
+        said = manner.search(result.message)
+        if said:
+            return result.verdict, result.broken, gravity, next(filter(None, said.groups()), "")
+    return result.verdict, result.broken, len(_MANNERS), ""
 
 
 def smaller_cases(case: Case) -> Iterator[Case]:

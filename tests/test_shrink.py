@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from conformance.case import Case
 from conformance.case import parse_case
 from conformance.clause import Level
 from conformance.execution import blank_result
 from conformance.reports.result import Result
 from conformance.shrink import describe_call
+from conformance.shrink import same_failure
 from conformance.shrink import shrink
 from conformance.shrink import smaller_cases
 
@@ -63,6 +66,46 @@ def test_another_exception_is_not_the_same_failure() -> None:
     found = shrink(CASE, execute)
     assert found is not None
     assert parse_case(found.case).hidden_size > 500
+
+
+NAN = "y[0, 0] is nan, must be 1"
+ROUGH = "y[0, 0] is 1.5, must be 1: 1.13 times the bound"
+OUTSIDE = f"{NAN}; reads element 26 of r_ptr, 25 past its last, in program (1, 0, 0) at stride.py:11"
+FAILURES = (
+    "computed silently what must be refused",
+    "raised KeyError: no",
+    "raised TypeError: no",
+    OUTSIDE,
+    f"{ROUGH}; wrote outside x: 1 element(s), the first at element 8 from its start",
+    f"{ROUGH}; changed the input x: 1 element(s), the first at element 0 from its start",
+    "y has 2 unwritten element(s), the first at [0, 1]",
+    NAN,
+    ROUGH,
+    "y shares its storage with x",
+)
+
+
+@pytest.mark.parametrize("message", FAILURES)
+def test_another_manner_is_not_the_same_failure(message: str) -> None:
+    """What is smaller and fails in another manner does not stand for it: a NaN ends as no rounding error."""
+    for other in FAILURES:
+
+        def execute(case: Case, small: str = other) -> Result:
+            failure = failing_where(lambda _case: True)(case)
+            return replace(failure, message=message if case.hidden_size > 500 else small)
+
+        found = shrink(CASE, execute)
+        assert found is not None
+        assert (parse_case(found.case).hidden_size > 500) == (other != message), other
+
+
+def test_the_manner_is_not_the_place_nor_the_number() -> None:
+    """Another element, another error or another number of findings is the same failure still."""
+    failure = replace(failing_where(lambda _case: True)(CASE), message=f"{ROUGH}; {NAN}")
+    elsewhere = "residual_out[7, 1] is -inf, must be -2.5e-07"
+    assert same_failure(failure, replace(failure, message=elsewhere))
+    assert not same_failure(failure, replace(failure, verdict="crash"))
+    assert not same_failure(failure, replace(failure, broken="ACC-1"))
 
 
 def test_what_does_not_fail_again_has_no_smallest_call() -> None:
