@@ -250,6 +250,7 @@ class Session:
 
     def _script(self, case: Case) -> dict[str, Any]:
         """A failed case as a script of its own, or why there is none."""
+        from conformance.alone import why_not_shown
         from conformance.reproduction import script
         from conformance.sources import NoSource
 
@@ -258,9 +259,12 @@ class Session:
             return {"refusal": f"in a process of its own it did not fail again: {result.verdict}"}
         where = f"{about.device} ({about.architecture}), torch {about.torch}, Triton {about.triton}"
         try:
-            return {"script": script(case, result, self.subject, where)}
+            text = script(case, result, self.subject, where)
         except NoSource as reason:
             return {"refusal": str(reason)}
+        # What was seen on an emulated GPU, a script shows on a real one.
+        missing = why_not_shown(text) if about.evidence in ("device", "interpreter") else ""
+        return {"refusal": missing} if missing else {"script": text}
 
     def _subject(self, spec: str = "") -> Subject:
         """The worker's own subject, or the one that the request names: the self-test has many small ones."""

@@ -267,7 +267,7 @@ def _measure(
     best = min(attempts, key=_worst)
     judgement.measurements.extend(best)
     for measurement in best:
-        if not _order(measurement.fraction) <= 1:
+        if measurement.breaks:
             judgement.breaks(clause, explain(measurement, found[measurement.quantity]))
 
 
@@ -315,6 +315,7 @@ def compare(name: str, got: Array, standard: Standard, dtype: str) -> Measuremen
         index=tuple(int(each) for each in at),
         got=float(got[at]),
         want=float(want[at]),
+        bound=float(bound[at]),
     )
 
 

@@ -29,6 +29,12 @@ class NoSource(Exception):
     """Something that a script cannot name; the message is one sentence."""
 
 
+def literal(value: Any) -> str:
+    """A value as Python reads it: NaN and the infinities have no literal of their own."""
+    plain = repr(value)
+    return f'float("{plain}")' if plain in ("nan", "inf", "-inf") else plain
+
+
 class Source:
     """Imports and definitions that a call needs, each once, in the order in which they are needed."""
 
@@ -43,7 +49,7 @@ class Source:
         """
         original = getattr(value, "_torchdynamo_orig_callable", None)
         if isinstance(value, _LITERALS):
-            self._define(f"{name} = {value!r}")
+            self._define(f"{name} = {literal(value)}")
         elif isinstance(value, ModuleType):
             self._import(f"import {value.__name__} as {name}")
         elif isinstance(value, partial):
@@ -61,7 +67,10 @@ class Source:
         inner = value.func.__name__
         self.bind(inner, value.func)
         self._import("from functools import partial")
-        given = [*map(repr, value.args), *(f"{key}={each!r}" for key, each in value.keywords.items())]
+        given = [
+            *map(literal, value.args),
+            *(f"{key}={literal(each)}" for key, each in value.keywords.items()),
+        ]
         self._define(f"{name} = partial({', '.join((inner, *given))})")
 
     def _write_out(self, name: str, function: FunctionType) -> None:

@@ -62,11 +62,19 @@ class Measurement:
     index: tuple[int, ...]
     got: float
     want: float
+    #: The largest admissible error there, for a script that repeats the failure; journals do without it.
+    bound: float = field(default=0.0, compare=False)
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the error is beyond its bound."""
+        return self.fraction is not None and not self.fraction <= 1
 
     def to_json(self) -> dict[str, Any]:
         """The measurement as JSON values."""
         record = asdict(self)
         record["index"] = list(self.index)
+        del record["bound"]
         return record | {name: json_number(record[name]) for name in ("fraction", "ulp", "got", "want")}
 
     @classmethod

@@ -6,9 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from conformance import reproduction
+from conformance.alone import why_not_shown
 from conformance.cli import main
 
 
@@ -126,6 +130,79 @@ def test_layouts_are_kept_where_they_matter(tmp_path: Path, subjects: Path) -> N
         "STRIDE-1/rms_norm/forward/float16/3x1024/layout.x=row-gap",
     )
     assert "as_strided" not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "case", "said"),
+    [
+        ("nan", "MASK-1/rms_norm/forward/float16/3x127", "y[0, 0]: got nan, want 0.2499"),
+        ("infinite", "MASK-1/rms_norm/forward/float16/3x127", "y[0, 0]: got inf, want 0.2499"),
+        (
+            "stride",
+            "STRIDE-1/fused_add_rms_norm/forward/float16/3x1024/layout.x=row-gap",
+            "residual_out[1, 0]: got nan, want 5.5",
+        ),
+        (
+            "stride",
+            "MASK-2/fused_add_rms_norm/forward/float16/3x769/gap=huge/layout.residual=row-gap",
+            "residual_out[1, 0]: got 1.70",
+        ),
+    ],
+)
+def test_a_correct_kernel_is_not_accused(
+    tmp_path: Path, subjects: Path, attribute: str, case: str, said: str
+) -> None:
+    """The faulty kernel exits with 3, for NaN, infinity and a read outside too; the mended one with 0."""
+    path = written(tmp_path, f"{subjects / 'strides.py'}:{attribute}", case)
+    code, output = alone(path, subjects)
+    assert code == 3, output
+    assert said in output
+    library = (subjects / "strides_library.py").read_text()
+    (tmp_path / "strides_library.py").write_text(library.replace("FAULTY = True", "FAULTY = False"))
+    code, output = alone(path, tmp_path)
+    assert code == 0, output
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "allowed", "right"),
+    [
+        (1.0, 1.25, 0.25, True),
+        (1.0, 1.25, 0.125, False),
+        (float("nan"), 1.0, 0.5, False),
+        (float("nan"), float("nan"), 0.5, True),
+        (float("inf"), 1e5, 1.0, True),
+        (float("inf"), 65500.0, 30.0, True),
+        (float("inf"), 65000.0, 30.0, False),
+        (float("-inf"), 1e5, 1.0, False),
+        (65504.0, float("inf"), 1.0, False),
+    ],
+)
+def test_a_script_judges_as_the_judge_does(got: float, want: float, allowed: float, right: bool) -> None:
+    """NaN belongs where the definition has it, an infinity where the dtype overflows within the bound."""
+    names: dict[str, Any] = {"torch": torch}
+    exec(reproduction._DIFFERS.split("\nwrong = 0")[0], names)
+    assert names["is_right"](got, want, allowed, torch.float16) is right
+
+
+def test_what_passes_alone_is_no_script(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, subjects: Path
+) -> None:
+    """A script that would find nothing wrong is refused, in one sentence."""
+    spec, case = f"{subjects / 'strides.py'}:here", "MASK-1/rms_norm/forward/float32/1x1"
+    with pytest.raises(SystemExit) as caught:
+        main(["repro", case, "--subject", spec, "--backend", "interpreter", "-o", str(tmp_path / "s.py")])
+    assert caught.value.code == 2
+    assert "no script was made: run alone, it finds nothing wrong" in capsys.readouterr().err
+    assert not (tmp_path / "s.py").exists()
+
+
+def test_a_script_that_cannot_run_is_not_shown() -> None:
+    """Neither one that breaks, nor one that finds nothing; one that exits with 3 is."""
+    assert why_not_shown("raise SystemExit(3)") == ""
+    assert why_not_shown("import nosuch") == (
+        "run alone, it ended with code 1: ModuleNotFoundError: No module named 'nosuch'"
+    )
+    assert "finds nothing wrong" in why_not_shown("")
 
 
 def test_what_only_the_emulator_sees_is_no_script(
