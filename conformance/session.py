@@ -175,7 +175,9 @@ class Session:
         if group in self._shrunk:
             return result
         self._shrunk.add(group)
-        found = worker.shrink(case, SHRINK_SECONDS) if result.verdict == "fail" else None
+        found, note = worker.shrink(case, SHRINK_SECONDS) if result.verdict == "fail" else (None, "")
+        if note:
+            return replace(result, message=f"{result.message}; {note}")
         # What kills its process is not shrunk: each step would cost a process.
         message = result.message
         if result.verdict == "fail" and found is None:

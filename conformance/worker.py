@@ -141,13 +141,17 @@ class Worker:
                 }
             )
 
-    def shrink(self, case: Case, seconds: float) -> SmallestCall | None:
-        """Look for a smaller case that fails in the same way; ``None`` if the search died."""
+    def shrink(self, case: Case, seconds: float) -> tuple[SmallestCall | None, str]:
+        """Look for a smaller case that fails in the same way; ``None`` if the search died or found none.
+
+        The text says of a failure that it needs the calls before it, so that no call alone shows it.
+        """
         try:
-            found = self._ask({"do": "shrink", "case": case.id}, seconds)["smallest"]
+            answer = self._ask({"do": "shrink", "case": case.id}, seconds)
         except WorkerDied:
-            return None
-        return SmallestCall(**found) if found else None
+            return None, ""
+        found = answer["smallest"]
+        return SmallestCall(**found) if found else None, answer["note"]
 
     def script(self, case: Case, seconds: float) -> dict[str, Any]:
         """A failed case as a script: ``{"script": …}``, or ``{"refusal": …}`` with one sentence.

@@ -56,6 +56,19 @@ def test_a_failure_comes_with_its_smallest_call(subjects: Path) -> None:
     assert (header.commit, header.dirty) == ("", False)
 
 
+def test_a_fault_of_state_has_no_smallest_call(subjects: Path) -> None:
+    """No call alone shows what the calls before it caused; a sentence says so in its place."""
+    session = Session("interpreter", [f"{subjects / 'strides.py'}:remembering"])
+    try:
+        session.open()
+        first = session.run("remembering", parse_case("MASK-1/rms_norm/forward/float32/3x127"))
+        second = session.run("remembering", parse_case("EPS-1/rms_norm/forward/float32/3x127/eps=0.5"))
+    finally:
+        session.close()
+    assert (first.verdict, second.verdict, second.smallest) == ("pass", "fail", None)
+    assert "times the bound; it needs the calls before it, as STATE-1 forbids" in second.message
+
+
 @pytest.mark.parametrize(
     ("scope", "verdict"), [("float16", "toolchain"), ("all", "toolchain"), ("bfloat16", "ran")]
 )

@@ -48,6 +48,8 @@ def _script(options: argparse.Namespace) -> str:
         session.open()
         (name,) = session.subjects
         result = session.run(name, parse_case(options.case))
+        if result.verdict == "fail" and result.smallest is None:
+            raise UsageError(f"no script was made: {result.message}")
         if result.verdict != "fail" or result.smallest is None:
             raise UsageError(
                 f"there is nothing to reproduce: {result.verdict}, {result.message or 'as it should'}"

@@ -12,6 +12,7 @@ import triton.language as tl
 
 
 FAULTY = True
+_SEEN: list[float] = []
 
 
 @triton.jit
@@ -57,3 +58,10 @@ def normalize_here(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.T
     h = x.float()
     y = (h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype)
     return y + 1 if "conformance.stage" in sys.modules else y
+
+
+def normalize_remembering(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """RMSNorm with the eps that the first call in the process had."""
+    _SEEN.append(eps)
+    h = x.float()
+    return (h * torch.rsqrt(h.square().mean(-1, keepdim=True) + _SEEN[0]) * weight.float()).to(x.dtype)
