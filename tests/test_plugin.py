@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from conformance.reports.journal import Journal
-from conformance.reports.journal import read_journals
-
-
-#: A small catalogue of one's own: `widths` are the hidden sizes.
-CATALOGUE = """
-from conformance.case import cases
-from conformance.catalogue import proves
-
-@proves(cases("MASK-1", operation={operations}, shape=[(2, width) for width in {widths}]))
-def test_widths(conformance, case):
-    conformance(case)
-"""
-ON = "--backend=interpreter"
-MINE = "test_mine.py"
-
-
-def write_catalogue(pytester: pytest.Pytester, *widths: int, operations: str = "'rms_norm'") -> None:
-    pytester.makepyfile(test_mine=CATALOGUE.format(operations=operations, widths=list(widths)))
-
-
-def troubled(subjects: Path) -> str:
-    return f"--subject={subjects / 'troubled.py'}:subject"
-
-
-def journal(folder: Path) -> Journal:
-    (found,) = read_journals([folder])
-    return found
-
-
-def verdicts(found: Journal) -> dict[str, str]:
-    return {result.case.rpartition("/")[2]: result.verdict for result in found.results}
+from tests.plugin_runs import MINE
+from tests.plugin_runs import ON
+from tests.plugin_runs import journal
+from tests.plugin_runs import troubled
+from tests.plugin_runs import write_catalogue
 
 
 @pytest.mark.parametrize(
@@ -185,122 +154,6 @@ def test_a_run_that_proves_nothing_is_not_green(pytester: pytest.Pytester, subje
     result.stdout.fnmatch_lines(["*1 unsupported*"])
 
 
-def test_a_run_that_stops_early_is_not_complete(pytester: pytest.Pytester, subjects: Path) -> None:
-    """-x ends the run after the first failure: the journal must not pass for the whole catalogue's."""
-    write_catalogue(pytester, 3, 17)
-    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine", "-x")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    found = journal(pytester.path / "mine")
-    assert verdicts(found) == {"2x3": "crash"}
-    assert not found.complete
-    result.stdout.fnmatch_lines(["unfinished: *--resume goes on"])
-
-
-INTERRUPTED_TWICE = """
-import pytest
-
-def pytest_runtest_logreport(report):
-    if report.when == "teardown":
-        raise KeyboardInterrupt
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_keyboard_interrupt():
-    raise KeyboardInterrupt
-"""
-DEAD_WORKER = """
-import os
-
-def pytest_runtest_setup(item):
-    if item.name.endswith("2x33]"):
-        os._exit(1)
-"""
-
-
-@pytest.mark.parametrize(
-    ("conftest", "jobs", "results"),
-    [(INTERRUPTED_TWICE, [], 1), (DEAD_WORKER, ["-n1"], 2)],
-    ids=["Ctrl-C twice", "dead worker"],
-)
-def test_only_a_result_for_every_case_makes_a_journal_whole(
-    pytester: pytest.Pytester, subjects: Path, conftest: str, jobs: list[str], results: int
-) -> None:
-    """Whatever pytest's exit status is by then; --resume finishes it, and then says so."""
-    if jobs:
-        pytest.importorskip("xdist")
-    write_catalogue(pytester, 17, 33, 65)
-    pytester.makeconftest(conftest)
-    options = [MINE, ON, troubled(subjects), "--results=mine"]
-    broken = pytester.runpytest_subprocess(*options, *jobs)
-    found = journal(pytester.path / "mine")
-    assert len(found.results) == results
-    assert not found.complete
-    broken.stdout.fnmatch_lines(["unfinished: *--resume goes on"])
-    pytester.makeconftest("")
-    resumed = pytester.runpytest_subprocess(*options, "--resume")
-    assert resumed.ret == pytest.ExitCode.OK
-    assert "unfinished" not in resumed.stdout.str()
-    found = journal(pytester.path / "mine")
-    assert found.complete
-    assert len(found.results) == 3
-
-
-def test_a_journal_that_lacks_its_end_line_alone_gets_it(pytester: pytest.Pytester, subjects: Path) -> None:
-    """Killed after its last result, a run has nothing left to do, and is as green as it was."""
-    write_catalogue(pytester, 17)
-    options = [MINE, ON, troubled(subjects), "--results=mine"]
-    pytester.runpytest_subprocess(*options)
-    path = journal(pytester.path / "mine").path
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    assert not journal(pytester.path / "mine").complete
-    assert pytester.runpytest_subprocess(*options, "--resume").ret == pytest.ExitCode.OK
-    assert journal(pytester.path / "mine").complete
-
-
-def broken_off(pytester: pytest.Pytester, subjects: Path, number: signal.Signals) -> int:
-    """Exit code of a run whose second case hangs, ended by a signal to its whole group."""
-    write_catalogue(pytester, 17, 9, 33)
-    command = [sys.executable, "-m", "pytest", MINE, ON, troubled(subjects), "--results=mine"]
-    # A shell starts what runs in its background deaf to Ctrl-C, and whatever that starts.
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
-    signal.signal(signal.SIGINT, before)
-    folder, deadline = pytester.path / "mine", time.monotonic() + 60
-    while time.monotonic() < deadline and b'"kind": "result"' not in b"".join(
-        each.read_bytes() for each in folder.glob("*.jsonl")
-    ):
-        time.sleep(0.1)
-    time.sleep(0.5)
-    os.killpg(process.pid, number)
-    process.communicate(timeout=30)
-    return process.returncode
-
-
-def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytester, subjects: Path) -> None:
-    """Ctrl-C keeps what is done, and the journal says that it is not all."""
-    # A terminal's Ctrl-C reaches the worker as well.
-    assert broken_off(pytester, subjects, signal.SIGINT) == pytest.ExitCode.INTERRUPTED
-    found = journal(pytester.path / "mine")
-    assert not found.complete
-    assert verdicts(found) == {"2x17": "pass"}
-
-
-@pytest.mark.parametrize("jobs", [[], ["-n", "2"]], ids=["alone", "in parallel"])
-def test_a_killed_run_is_resumed(pytester: pytest.Pytester, subjects: Path, jobs: list[str]) -> None:
-    """After kill -9 the rest is run into the same journal, and the matrix is that of an uninterrupted run."""
-    assert broken_off(pytester, subjects, signal.SIGKILL) == -signal.SIGKILL
-    options = [MINE, ON, troubled(subjects), "--results=mine", "--case-seconds=12", *jobs]
-    result = pytester.runpytest_subprocess(*options, "--resume")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    if not jobs:
-        result.stdout.fnmatch_lines(["*1 failed, 1 passed, 1 deselected*"])
-    found = journal(pytester.path / "mine")
-    assert found.complete
-    assert verdicts(found) == {"2x17": "pass", "2x9": "timeout", "2x33": "pass"}
-    again = pytester.runpytest_subprocess(*options, "--resume")
-    assert again.ret == pytest.ExitCode.USAGE_ERROR
-    assert "no unfinished journal" in again.stderr.str()
-
-
 STRANGERS_CONFTEST = """
 def pytest_addoption(parser):
     parser.addoption("--backend", default="theirs")
@@ -369,56 +222,6 @@ def test_results_need_a_folder_to_write_to(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(ON, f"--results={occupied}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "results cannot be written to" in result.stderr.str()
-
-
-FULL_DISK = """
-import errno
-from conformance.reports.journal import JournalWriter
-
-def {method}(self, *_, **__):
-    {let_through}
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-first = JournalWriter.write
-JournalWriter.{method} = {method}
-"""
-
-
-@pytest.mark.parametrize("jobs", [[], ["-n1"]], ids=["alone", "in parallel"])
-@pytest.mark.parametrize(
-    ("method", "let_through", "results", "remedy"),
-    [
-        ("write", "if not self._results: return first(self, *_)", 1, "with --resume"),
-        ("_end", "", 3, "with --resume"),
-        ("__init__", "", 0, "again"),
-    ],
-    ids=["in the middle", "at the end", "at the start"],
-)
-def test_a_full_disk_is_said_in_one_sentence(
-    pytester: pytest.Pytester,
-    subjects: Path,
-    jobs: list[str],
-    method: str,
-    let_through: str,
-    results: int,
-    remedy: str,
-) -> None:
-    """Which file, why, and what to do; neither green nor a case that failed, and no traceback."""
-    if jobs:
-        pytest.importorskip("xdist")
-    write_catalogue(pytester, 17, 33, 65)
-    pytester.makeconftest(FULL_DISK.format(method=method, let_through=let_through))
-    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine", *jobs)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = result.stdout.str() + result.stderr.str()
-    (line,) = [each for each in said.splitlines() if "could not be written" in each]
-    assert ".jsonl could not be written (No space left on device): free space there" in line
-    assert remedy in line
-    assert not {"Traceback", "INTERNALERROR"} & set(said.replace(">", " ").replace(":", " ").split())
-    if results:
-        found = journal(pytester.path / "mine")
-        assert len(found.results) == results
-        assert not found.complete
 
 
 HARMS = {
