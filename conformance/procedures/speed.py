@@ -231,13 +231,15 @@ def _note(stage: Stage, quantity: str, got: float, want: float = 1.0) -> None:
 
 
 def _signs(tile: Props, times: int) -> torch.Tensor:
-    """1 or -1 for each repetition, 1 in forward. They do not cancel: a sum of 0 would prove little."""
-    if not tile.upstream:
-        return torch.ones(times)
-    signs = torch.randint(2, (times,), generator=torch.Generator().manual_seed(times)) * 2.0 - 1.0
-    if not signs.sum():
-        signs[0] = -signs[0]
-    return signs
+    """1 or -1 for each repetition, 1 in forward. They do not cancel: a sum of 0 would prove little.
+
+    They lie where the operands do: between timed runs a copy from the host would wait for the GPU.
+    """
+    signs = torch.ones(times)
+    if tile.upstream:
+        signs = torch.randint(2, (times,), generator=torch.Generator().manual_seed(times)) * 2.0 - 1.0
+        signs[0] *= 1.0 if signs.sum() else -1.0
+    return signs.to(tile.placed["x"].view.device)
 
 
 def _repeated(tile: Props, signs: torch.Tensor, name: str) -> torch.Tensor:
@@ -247,7 +249,7 @@ def _repeated(tile: Props, signs: torch.Tensor, name: str) -> torch.Tensor:
         return view.clone()
     whole = view.repeat(len(signs), 1)
     if name in tile.upstream:
-        whole *= signs.to(view).repeat_interleave(TILE)[:, None]
+        whole.view(len(signs), *view.shape).mul_(signs[:, None, None].to(view.dtype))
     return whole
 
 
@@ -268,15 +270,12 @@ def _misses(
         want, bound = standard.exact[name], standard.bounds[name]
         if name in SUMS:
             want, bound = want * float(signs.sum()), _summed_bound(tile, name, want, bound, signs)
-            pieces = [(tensor.detach(), torch.ones(()))]
+            pieces = [(tensor.detach(), signs.new_ones(()))]
         else:
             rows = [each.view(-1, *want.shape) for each in tensor.detach().split(TILE * 128)]
             pieces = list(zip(rows, signs[:, None, None].split(128), strict=True))
         wanted, allowed = (torch.from_numpy(np.asarray(each)).to(tensor.device) for each in (want, bound))
-        if not all(
-            bool(((each.double() * sign.to(each.device) - wanted).abs() <= allowed).all())
-            for each, sign in pieces
-        ):
+        if not all(bool(((each.double() * sign - wanted).abs() <= allowed).all()) for each, sign in pieces):
             yield f"{name} is out of bound"
 
 
