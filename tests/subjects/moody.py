@@ -54,12 +54,12 @@ def _batched(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 
 
 def _fickle(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """Each process has other bits, within bound, as where the fastest of some kernels is chosen by time."""
-    _MOOD.setdefault(os.getpid(), 2**-21 * int.from_bytes(os.urandom(2), "big") / 2**16)
-    return (_norm(x.float(), weight, eps).double() * (1 + _MOOD[os.getpid()])).to(x.dtype)
+    """Each process rounds elements of its own choice up, as where time chooses a kernel.
 
-
-_MOOD: dict[int, float] = {}
+    Two processes differ for certain, and none leaves the bound: the choice is drawn, never the size.
+    """
+    up = torch.rand(x.shape, generator=torch.Generator().manual_seed(os.getpid())) < 0.5
+    return (_norm(x.float(), weight, eps).double() * (1 + up * 2**-23)).to(x.dtype)
 
 
 def _subject(call: Callable[..., Tensor]) -> Subject:
