@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 import triton
+from triton.backends import nvidia
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -130,7 +134,17 @@ def spilled(assembly: dict[str, Any]) -> int:
             r"\.(?:[sv]gpr_spill_count|private_segment_fixed_size): +(\d+)", assembly["amdgcn"]
         )
         return sum(map(int, counts))
-    return str(assembly["ptx"]).count(".local")
+    return _stack(assembly["cubin"])
+
+
+def _stack(cubin: bytes) -> int:
+    """Bytes of local memory for each thread, of which these kernels have none but for spilled registers."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        tool = Path(nvidia.__file__).with_name("bin") / "cuobjdump"
+        usage = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True)
+    return sum(map(int, re.findall(r"(?:STACK|LOCAL):(\d+)", usage.stdout)))
 
 
 def waits_first(ptx: str) -> bool:
