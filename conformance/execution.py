@@ -31,6 +31,7 @@ from conformance.clause import Level
 from conformance.expectation import expectation
 from conformance.fresh import FreshProcesses
 from conformance.places import defined_calls
+from conformance.provenance import source_digest
 from conformance.reports.result import Result
 from conformance.reports.result import SubjectRecord
 from conformance.scope import why_not_on
@@ -230,7 +231,9 @@ class Session:
         self._loaded: dict[str, Subject] = {}
         # Before the subject is loaded, which starts CUDA for some; greet() starts it for all.
         self.fresh = FreshProcesses(self._digests, self._subject)
+        before = set(sys.modules)
         self.subject = self._subject()
+        self.sources = source_digest(self.subject, before)
         self.fresh.load_in_each = backend.has_started()
 
     def _digests(self, case: Case, subject: str) -> dict[str, str]:
@@ -305,12 +308,19 @@ class Session:
         return self._loaded[spec]
 
 
-def greet(backend: Backend, subject: Subject, spec: str, *, canaries: bool) -> dict[str, Any]:
+def greet(
+    backend: Backend, subject: Subject, spec: str, *, canaries: bool, sources: str = ""
+) -> dict[str, Any]:
     """What the parent needs to know about this worker before the first case."""
     contracts = {name: kernel.contract.declarations() for name, kernel in subject.kernels.items()}
     calls = {name: defined_calls(kernel) for name, kernel in subject.kernels.items()}
     record = SubjectRecord(
-        name=subject.name, version=subject.version, spec=spec, contracts=contracts, calls=calls
+        name=subject.name,
+        version=subject.version,
+        spec=spec,
+        contracts=contracts,
+        calls=calls,
+        sources=sources,
     )
     results = backend.canaries() if canaries else []
     return {
@@ -332,7 +342,8 @@ def open_session(order: Mapping[str, Any]) -> tuple[Session | None, dict[str, An
     # get_backend() raises ValueError for a name that is no backend's or target's.
     except (BackendUnavailable, SubjectError, ValueError) as refusal:
         return None, {"refusal": str(refusal)}
-    return session, greet(backend, session.subject, order["subject"], canaries=order["canaries"])
+    subject, spec, canaries = session.subject, order["subject"], order["canaries"]
+    return session, greet(backend, subject, spec, canaries=canaries, sources=session.sources)
 
 
 def _be_the_first_to_go() -> None:

@@ -66,8 +66,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "--resume",
         {
             "action": "store_true",
-            "help": "go on with the newest unfinished journal of the same subjects, machine and commit "
-            "(default: start a new one)",
+            "help": "go on with the newest unfinished journal of the same subjects, their files, machine and "
+            "commit (default: start a new one)",
         },
     ),
     (

@@ -23,10 +23,21 @@ def defined_calls(kernel: Kernel) -> dict[str, str]:
 
 def place_of(call: Callable[..., Any]) -> str:
     """``my_kernels.py:24``; empty for what Python did not define, such as an operator in C++."""
+    code = getattr(_unwrapped(call), "__code__", None)
+    return f"{_shorten(Path(code.co_filename))}:{code.co_firstlineno}" if code else ""
+
+
+def defining_module(call: Callable[..., Any]) -> str:
+    """Name of the module that defines a kernel's call; empty where Python cannot tell."""
+    return getattr(_unwrapped(call), "__module__", None) or ""
+
+
+def _unwrapped(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The function in partials and decorators."""
     while isinstance(call, partial):
         call = call.func
-    code = getattr(inspect.unwrap(call), "__code__", None)
-    return f"{_shorten(Path(code.co_filename))}:{code.co_firstlineno}" if code else ""
+    function: Callable[..., Any] = inspect.unwrap(call)
+    return function
 
 
 def _shorten(path: Path) -> Path:

@@ -94,17 +94,60 @@ def summary(paths: Sequence[Path], width: int) -> str:
     return "\n".join([f"{matrix}\n", *places])
 
 
-def find_unfinished(folder: Path, run: Run) -> Journal | None:
-    """The newest journal in `folder` that the same subjects, machine and commit left unfinished."""
+class NothingToResume(Exception):
+    """No journal can be gone on with; one sentence for the user."""
+
+
+def find_unfinished(folder: Path, run: Run) -> Journal:
+    """The newest journal in `folder` that the same subjects, machine and commit left unfinished.
+
+    Where both say from which files a subject was loaded, these are the same as well.
+    Raises :class:`NothingToResume`.
+    """
+    found = [journal for journal in _unfinished(folder) if _is_alike(journal.run, run)]
+    if not found:
+        which = "these subjects, this machine and commit"
+        raise NothingToResume(f"{folder} has no unfinished journal of {which}")
+    same = [journal for journal in found if not _changed(journal.run, run)]
+    if not same:
+        where, name = _shown(found[0].path), _changed(found[0].run, run)
+        raise NothingToResume(
+            f"{where} cannot be gone on with: the files of subject {name} have changed since; start a new "
+            "run, without --resume"
+        )
+    return same[0]
+
+
+def _unfinished(folder: Path) -> Iterator[Journal]:
+    """Unfinished journals, the newest first."""
     for path in sorted(folder.glob("*.jsonl"), reverse=True):
         try:
             journal = read_journal(path)
         except JournalError:
             # Another program's file, or a newer version's: nothing that this run could go on with.
             continue
-        if not journal.complete and replace(journal.run, started="") == replace(run, started=""):
-            return journal
-    return None
+        if not journal.complete:
+            yield journal
+
+
+def _is_alike(one: Run, two: Run) -> bool:
+    """Whether two runs differ in nothing but when they were started, and perhaps in the subjects' files."""
+    return _without_files(one) == _without_files(two)
+
+
+def _without_files(run: Run) -> Run:
+    subjects = tuple(replace(each, calls={}, sources="") for each in run.subjects)
+    return replace(run, started="", subjects=subjects)
+
+
+def _changed(one: Run, two: Run) -> str:
+    """Name of the first subject that two alike runs loaded from different files; empty if there is none."""
+    for was, now in zip(one.subjects, two.subjects, strict=True):
+        # An older journal says on which lines its kernels stand, and nothing of the files.
+        known = was.sources and now.sources
+        if was.calls != now.calls or (known and was.sources != now.sources):
+            return was.name
+    return ""
 
 
 def _unused(folder: Path, run: Run) -> Path:

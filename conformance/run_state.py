@@ -99,16 +99,19 @@ def _resume(config: pytest.Config, state: State) -> State:
     """
     if not option(config, "--resume"):
         return state
+    from conformance.recorder import NothingToResume
     from conformance.recorder import find_unfinished
 
-    folder = results_folder(config)
+    folder, refusals = results_folder(config), []
     for target, session in state.sessions.items():
-        journal = find_unfinished(folder, session.header(config.invocation_params.dir, selection(config)))
-        if journal is not None:
-            state.resumed[target] = journal
+        header = session.header(config.invocation_params.dir, selection(config))
+        try:
+            state.resumed[target] = find_unfinished(folder, header)
+        except NothingToResume as refusal:
+            refusals.append(str(refusal))
     if not state.resumed:
         state.close()
-        raise Refused(f"{folder} has no unfinished journal of these subjects, this machine and commit")
+        raise Refused("; ".join(dict.fromkeys(refusals)))
     return state
 
 

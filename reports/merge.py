@@ -31,7 +31,8 @@ def merge_journals(journals: Sequence[Journal], *, salvage: bool = False) -> tup
     """One journal for each kind of machine, with every result of `journals`.
 
     A journal that is not whole is refused, unless `salvage` is given; its part then stays incomplete.
-    Raises :class:`MergeError` for different suites, for one subject in two versionsXX
+    Raises :class:`MergeError` for different suites, for one subject in two versions, of two commits or
+    with two contracts, and for results of one case that disagree.
     """
     if not salvage:
         _refuse_incomplete(journals)
@@ -57,7 +58,12 @@ def write_merged(path: Path, parts: Sequence[Journal]) -> None:
 
 def _kind(run: Run) -> Run:
     """What runs on machines of one kind share; the chosen cases may differ."""
-    return replace(run, started="", selection="")
+    return replace(_without_sources(run), started="", selection="")
+
+
+def _without_sources(run: Run) -> Run:
+    """The same run, and nothing about the files that its subjects were loaded from."""
+    return replace(run, subjects=tuple(replace(each, sources="") for each in run.subjects))
 
 
 def _refuse_incomplete(journals: Iterable[Journal]) -> None:
@@ -127,10 +133,12 @@ def _join(journals: Sequence[Journal]) -> Journal:
     runs = [journal.run for journal in journals]
     selections = dict.fromkeys(run.selection for run in runs)
     problems = [f"{journal.path.name}: {journal.problem}" for journal in journals if journal.problem]
+    # Of results from several sources no single digest is true.
+    alike = all(run.subjects == runs[0].subjects for run in runs)
     return Journal(
         path=journals[0].path,
         run=replace(
-            runs[0],
+            runs[0] if alike else _without_sources(runs[0]),
             started=min(run.started for run in runs),
             selection="" if "" in selections else list_some(list(selections)),
         ),

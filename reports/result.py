@@ -218,6 +218,8 @@ class SubjectRecord:
     #: Operation to what it offers, ``call``, ``call_in_place`` and ``stats``, and where each is defined:
     #: ``my_kernels.py:24``, empty where Python cannot tell.
     calls: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: Digest of the files that it was loaded from; empty in older journals.
+    sources: str = ""
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> SubjectRecord:

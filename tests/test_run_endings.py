@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -133,6 +134,69 @@ def test_a_killed_run_is_resumed(pytester: pytest.Pytester, subjects: Path, jobs
     again = pytester.runpytest_subprocess(*options, "--resume")
     assert again.ret == pytest.ExitCode.USAGE_ERROR
     assert "no unfinished journal" in again.stderr.str()
+
+
+NEIGHBOUR = "SCALE = 1.0\n"
+EDITED = """
+from dataclasses import replace
+import neighbour
+import troubled
+
+def subject():
+    return replace(troubled.subject(), name="edited")
+"""
+
+
+def unfinished(pytester: pytest.Pytester, subjects: Path) -> list[str]:
+    """Options of a run that stopped after its first case, of a subject in two files of its own."""
+    write_catalogue(pytester, 3, 17)
+    own = pytester.mkdir("own")
+    (own / "neighbour.py").write_text(NEIGHBOUR)
+    (own / "troubled.py").write_text((subjects / "troubled.py").read_text())
+    (own / "edited.py").write_text(EDITED)
+    options = [MINE, ON, "--subject=own/edited.py:subject", "--results=mine"]
+    assert pytester.runpytest_subprocess(*options, "-x").ret == pytest.ExitCode.TESTS_FAILED
+    return options
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "jobs"),
+    [("edited.py", "", []), ("neighbour.py", "", ["-n1"]), ("troubled.py", "\n", [])],
+    ids=["named", "imported, in parallel", "moved lines"],
+)
+def test_a_journal_of_other_files_is_not_resumed(
+    pytester: pytest.Pytester, subjects: Path, file: str, line: str, jobs: list[str]
+) -> None:
+    """A kernel edited since, in the subject's file or in one that it imports, is another kernel."""
+    if jobs:
+        pytest.importorskip("xdist")
+    options = unfinished(pytester, subjects)
+    before = journal(pytester.path / "mine")
+    changed = pytester.path / "own" / file
+    changed.write_text(f"{line}{changed.read_text()}# edited\n")
+    refused = pytester.runpytest_subprocess(*options, *jobs, "--resume")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"{before.path.name} cannot be gone on with: the files of subject edited" in refused.stderr.str()
+    assert journal(pytester.path / "mine") == before
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["touched", "an older journal"])
+def test_the_same_files_are_resumed(pytester: pytest.Pytester, subjects: Path, old: bool) -> None:
+    """Files that were only touched are the same; an older journal says nothing of files."""
+    options = unfinished(pytester, subjects)
+    found = journal(pytester.path / "mine")
+    assert found.run.subjects[0].sources
+    lines = [json.loads(line) for line in found.path.read_bytes().splitlines()]
+    for file in (pytester.path / "own").glob("*.py"):
+        file.write_text(file.read_text())
+    if old:
+        del lines[0]["subjects"][0]["sources"]
+        plain = [{name: value for name, value in line.items() if name != "chain"} for line in lines]
+        found.path.write_text("".join(f"{json.dumps(line)}\n" for line in plain))
+    pytester.runpytest_subprocess(*options, "--resume")
+    found = journal(pytester.path / "mine")
+    assert found.complete
+    assert len(found.results) == 2
 
 
 FULL_DISK = """

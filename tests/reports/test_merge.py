@@ -49,6 +49,22 @@ def test_shards_of_one_machine_become_one_part(journal: Make, make_result: Calla
     assert part.complete
 
 
+@pytest.mark.parametrize(("digests", "kept"), [(("a", "a"), "a"), (("a", "b"), ""), (("", "a"), "")])
+def test_shards_become_one_part_whatever_files_they_say(
+    journal: Make, make_result: Make, digests: tuple[str, str], kept: str
+) -> None:
+    """A digest of the subject's files is kept where it is true of every shard; older journals have none."""
+
+    def shard(case: str, digest: str) -> Journal:
+        found: Journal = journal(case, make_result(case=case))
+        (subject,) = found.run.subjects
+        return replace(found, run=replace(found.run, subjects=(replace(subject, sources=digest),)))
+
+    (part,) = merge_journals([shard("a", digests[0]), shard("b", digests[1])])
+    assert [each.sources for each in part.run.subjects] == [kept]
+    assert len(part.results) == 2
+
+
 def test_machines_keep_apart(journal: Make, make_result: Callable[..., Result], tmp_path: Path) -> None:
     """The journal of two GPUs and an interpreter has three parts, and reads back as it was."""
     machines = [
