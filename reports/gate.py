@@ -16,6 +16,8 @@ from datetime import date
 
 from conformance.reports.audit import Asked
 from conformance.reports.audit import audit
+from conformance.reports.common_fault import find_common_faults
+from conformance.reports.common_fault import write_common_fault
 from conformance.reports.coverage import Requirement
 from conformance.reports.coverage import find_gaps
 from conformance.reports.diff import Change
@@ -145,6 +147,7 @@ def _waive(parts: Sequence[Journal], policy: Policy) -> tuple[tuple[Journal, ...
 def write_outcome(outcome: Outcome, asked: Asked) -> str:
     """The answer in words: one headline, the reasons, the failures with what mends them, and the counts."""
     blocks = [[_headline(outcome)], [f"- {reason}" for reason in (*outcome.unproven, *outcome.closed)]]
+    blocks += [[write_common_fault(each)] for each in find_common_faults(outcome.matrix)]
     blocks += list(_write_failures(outcome, asked))
     if outcome.changes:
         blocks.append(["Since the baseline:", *write_changes(outcome.changes)])

@@ -21,6 +21,7 @@ from conformance.reports.failures import write_rest
 from conformance.reports.journal import Journal
 from conformance.reports.markdown import escape
 from conformance.reports.markdown import join_table
+from conformance.reports.markdown import write_common_faults
 from conformance.reports.markdown import write_failures
 from conformance.reports.markdown import write_fence
 from conformance.reports.markdown import write_matrix
@@ -174,6 +175,7 @@ def _write_head(journals: Sequence[Journal], matrix: Matrix, heading: str) -> It
     if matrix.results:
         yield f"Counts: {write_counts(matrix)}."
     yield from (f"> Warning: {escape(warning)}" for warning in list_warnings(journals, matrix))
+    yield from write_common_faults(matrix)
 
 
 def _write_changes(changes: Sequence[str]) -> Iterator[str]:

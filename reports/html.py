@@ -25,6 +25,8 @@ from markupsafe import Markup
 
 from conformance.reports import compiled
 from conformance.reports import plots
+from conformance.reports.common_fault import find_common_faults
+from conformance.reports.common_fault import write_common_fault
 from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
@@ -73,6 +75,7 @@ def render_html(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
         headline=write_headline(journals, matrix),
         counts=write_counts(matrix),
         warnings=list_warnings(journals, matrix),
+        common_faults=[write_common_fault(each) for each in find_common_faults(matrix)],
         matrix=matrix,
         families=_list_families(matrix),
         statements={id: text for id, text in clauses.items() if text},

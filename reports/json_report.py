@@ -1,10 +1,10 @@
 """The matrix and the failures as one JSON document, for a program that reads them.
 
-The keys are those of the report's parts: ``headline``, ``counts``, ``warnings``, ``runs`` (headers as in the
-journal), ``columns``, ``clauses`` (in order, with what each asks), ``cells`` (``column`` is a place in
-``columns``), and the groups ``failures``, ``unjudged`` and ``measured``. Numbers are strict JSON: those that
-are not finite are the strings ``nan``, ``inf`` and ``-inf``. ``report`` rises when the meaning of a key
-changes.
+The keys are those of the report's parts: ``headline``, ``counts``, ``warnings``, ``common_faults`` (failures
+that are probably one fault, those to begin with under ``first``), ``runs`` (headers as in the journal),
+``columns``, ``clauses`` (in order, with what each asks), ``cells`` (``column`` is a place in ``columns``),
+and the groups ``failures``, ``unjudged`` and ``measured``. Numbers are strict JSON: those that are not finite
+are the strings ``nan``, ``inf`` and ``-inf``. ``report`` rises when the meaning of a key changes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from conformance.reports.common_fault import CommonFault
+from conformance.reports.common_fault import find_common_faults
+from conformance.reports.common_fault import write_common_fault
 from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
@@ -41,6 +44,7 @@ def render_json(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
         "headline": write_headline(journals, matrix),
         "counts": count_standings(matrix.results),
         "warnings": list_warnings(journals, matrix),
+        "common_faults": [_describe_common(fault, matrix) for fault in find_common_faults(matrix)],
         "runs": [_describe_run(journal) for journal in journals],
         "columns": [asdict(column) for column in matrix.columns],
         "clauses": [{"id": clause, "statement": clauses.get(clause, "")} for clause in matrix.rows],
@@ -55,6 +59,13 @@ def render_json(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
 def _describe_run(journal: Journal) -> dict[str, Any]:
     header = {name: value for name, value in journal.run.to_json().items() if name != "kind"}
     return header | {"file": journal.path.name, "complete": journal.complete, "problem": journal.problem}
+
+
+def _describe_common(fault: CommonFault, matrix: Matrix) -> dict[str, Any]:
+    parts = {"first": fault.first, "alike": fault.alike, "others": fault.others}
+    cases = {name: [each.case for each in results] for name, results in parts.items()}
+    column = matrix.columns.index(fault.column)
+    return {"column": column, **cases, "worst": fault.worst, "text": write_common_fault(fault)}
 
 
 def _list_cells(matrix: Matrix) -> list[dict[str, Any]]:

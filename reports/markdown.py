@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
+from conformance.reports.common_fault import find_common_faults
+from conformance.reports.common_fault import write_common_fault
 from conformance.reports.compiled import HEADERS
 from conformance.reports.compiled import LEGEND
 from conformance.reports.compiled import list_builds
@@ -66,6 +68,7 @@ def render_markdown(journals: Sequence[Journal], order: Sequence[str] = ()) -> s
         f"**{write_headline(journals, matrix)}**",
         f"Counts: {write_counts(matrix)}." if matrix.results else "",
         *(f"> Warning: {escape(warning)}" for warning in list_warnings(journals, matrix)),
+        *write_common_faults(matrix),
         _write_dates(runs),
         _write_runs(runs),
         write_matrix(matrix),
@@ -78,6 +81,11 @@ def render_markdown(journals: Sequence[Journal], order: Sequence[str] = ()) -> s
         _write_toolchain(runs),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def write_common_faults(matrix: Matrix) -> Iterator[str]:
+    """A paragraph for each column most of whose failures are probably one fault."""
+    yield from (escape(write_common_fault(each)) for each in find_common_faults(matrix))
 
 
 def _sort_run(run: Run) -> tuple[str, ...]:

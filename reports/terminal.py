@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
+from conformance.reports.common_fault import find_common_faults
+from conformance.reports.common_fault import write_common_fault
 from conformance.reports.compiled import HEADERS
 from conformance.reports.compiled import interesting
 from conformance.reports.compiled import list_builds
@@ -77,6 +79,7 @@ def render_terminal(
     sections = [
         "\n".join(_wrap(line, width, "", "  ") for line in headline if line),
         "\n".join(_wrap(line, width, "", "  ") for line in warnings),
+        *(_wrap(write_common_fault(each), width, "", "  ") for each in find_common_faults(matrix)),
         "\n".join(dict.fromkeys(_write_run(journal.run, width) for journal in journals)),
         *_write_bands(matrix, width, color),
         _write_compiled(matrix),

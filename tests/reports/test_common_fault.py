@@ -1,0 +1,215 @@
+"""Which failures are called one fault, and which are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conformance.case import parse_case
+from conformance.reports.common_fault import CommonFault
+from conformance.reports.common_fault import find_common_faults
+from conformance.reports.common_fault import write_common_fault
+from conformance.reports.matrix import build_matrix
+from conformance.reports.render import render
+from conformance.reports.result import Result
+from conformance.worker import Worker
+
+
+Make = Callable[..., Any]
+Find = Callable[[Sequence[Result]], tuple[CommonFault, ...]]
+#: Of these a stride fault breaks the last two, a mask fault all but the first.
+CASES = [
+    f"{clause}/rms_norm/forward/{dtype}/{rest}"
+    for dtype in ("float16", "float32")
+    for clause, rest in (
+        ("ACC-1", "4x1000/regime=outliers"),
+        ("MASK-1", "3x127/regime=offset"),
+        ("EPS-1", "6x769/regime=eps-sized/eps=0.001"),
+        ("STRIDE-1", "3x129/layout.x=row-gap"),
+    )
+]
+
+
+@pytest.fixture
+def find(make_journal: Make) -> Find:
+    return lambda results: find_common_faults(build_matrix([make_journal(results)]))
+
+
+@pytest.fixture
+def beyond(make_result: Make, make_measurement: Make) -> Make:
+    """A failed case whose elements are so many times their bounds, as the judge says it."""
+
+    def make(clause: str, *fractions: float, quantities: str = "y", **changes: Any) -> Result:
+        found = [
+            make_measurement(fraction, quantity=name)
+            for name, fraction in zip(quantities.split(), fractions, strict=True)
+        ]
+        told = [f"{each.quantity}[1, 2] is 1.5, must be 1.25: {each.fraction:.3g} times" for each in found]
+        values = {
+            "case": f"{clause}/{changes}",
+            "verdict": "fail",
+            "message": "; ".join(f"{text} the bound" for text in told),
+            "measurements": tuple(found),
+            "broken": clause,
+        }
+        result: Result = make_result(clause, **values | changes)
+        return result
+
+    return make
+
+
+def names(results: Sequence[Result]) -> list[str]:
+    return sorted({each.clause for each in results})
+
+
+def test_the_same_failure_elsewhere_is_named(find: Find, beyond: Make) -> None:
+    """The clauses that fail as ACC-1 does, and where to begin."""
+    backward = beyond("MASK-1", 1.2, direction="backward")
+    (fault,) = find([beyond("ACC-1", 2.5), beyond("MASK-1", 2.7), backward, beyond("EPS-1", 1.5)])
+    assert (names(fault.first), names(fault.alike), fault.others) == (["ACC-1"], ["EPS-1", "MASK-1"], ())
+    text = write_common_fault(fault)
+    assert text.startswith(
+        "Probably one fault makes 4 of 4 failures of liger 0.8.5 on NVIDIA H200 (sm_90), cuda: "
+    )
+    assert "ACC-1 fails by up to 2.500 times the bound, and 3 cases of 2 other clauses fail likewise" in text
+    assert text.endswith("(EPS-1, MASK-1). Mend ACC-1 first.")
+
+
+OTHERWISE: Mapping[str, dict[str, Any]] = {
+    "another finding beside it": {
+        "message": "y[1, 2] is 1.5, must be 1.25: 2 times the bound; y has strides (3, 1)"
+    },
+    "more findings than elements": {"message": "y[1, 2] is 1.5, must be 1.25: 2 times the bound; and 1 more"},
+    "another clause's finding": {"broken": "MASK-3", "message": "y was written outside of its buffer"},
+    "an exception": {"message": "raised ValueError: no", "measurements": ()},
+    "a crash": {"verdict": "crash"},
+    "another operation": {"operation": "layer_norm"},
+    "another dtype": {"dtype": "bfloat16"},
+}
+
+
+@pytest.mark.parametrize("changes", OTHERWISE.values(), ids=OTHERWISE)
+def test_what_fails_otherwise_stays_apart(find: Find, beyond: Make, changes: dict[str, Any]) -> None:
+    """With every case of its clause; together the parts are all failures, and nothing else."""
+    strange = beyond("STRIDE-1", 2.0, **changes)
+    like_acc = beyond("STRIDE-1", 2.0, direction="backward")
+    failures = [beyond("ACC-1", 2.5), beyond("MASK-1", 2.7), like_acc, strange]
+    (fault,) = find(failures)
+    assert names(fault.alike) == ["MASK-1"]
+    assert set(map(id, (*fault.first, *fault.alike, *fault.others))) == set(map(id, failures))
+    assert "Look at the rest by itself: 2 failures in STRIDE-1." in write_common_fault(fault)
+
+
+@pytest.mark.parametrize("fraction", [5.1, 400.0, math.inf, math.nan])
+def test_what_fails_by_more_stays_apart(find: Find, beyond: Make, fraction: float) -> None:
+    """More than twice as far as ACC-1, or not finite: no further rounding makes that."""
+    (fault,) = find([beyond("ACC-1", 2.5), beyond("MASK-1", 2.7), beyond("MASK-2", fraction)])
+    assert (names(fault.alike), names(fault.others)) == (["MASK-1"], ["MASK-2"])
+
+
+@pytest.mark.parametrize(
+    "acc",
+    [
+        {"verdict": "pass"},
+        {"fraction": 17.0},
+        {"fraction": math.nan},
+        {"broken": "MASK-3", "message": "spill"},
+    ],
+)
+def test_nothing_is_said_where_the_bound_is_not_missed_by_a_little(
+    find: Find, beyond: Make, acc: dict[str, Any]
+) -> None:
+    """ACC-1 holds, or fails by much, or by something else: no clause is one fault with it."""
+    fraction = acc.pop("fraction", 2.5)
+    assert find([beyond("ACC-1", fraction, **acc), beyond("MASK-1", 2.0)]) == ()
+
+
+def test_a_dtype_that_fails_by_much_speaks_for_its_operation(find: Find, beyond: Make) -> None:
+    """One more rounding to 16 bits leaves float32 as it is; a wrong mask may be small in bfloat16 alone."""
+    failures = [beyond("ACC-1", 2.5), beyond("MASK-1", 2.0), beyond("ACC-1", 900.0, dtype="float32")]
+    assert find(failures) == ()
+    other = [beyond("ACC-1", 2.5, operation="layer_norm"), beyond("EPS-1", 2.0, operation="layer_norm")]
+    (fault,) = find([*failures, *other])
+    assert {each.operation for each in fault.first} == {"layer_norm"}
+    assert names(fault.others) == ["ACC-1", "MASK-1"]
+
+
+def test_gradients_have_a_first_clause_of_their_own(find: Find, beyond: Make) -> None:
+    """It is named where it adds to ACC-1; where y alone is wrong in its cases, it is a clause like any."""
+    grad = {"direction": "backward", "quantities": "y dx"}
+    only_y = [beyond("ACC-1", 2.5), beyond("GRAD-1", 2.6), beyond("MASK-1", 2.0, direction="backward")]
+    (fault,) = find(only_y)
+    assert (names(fault.first), names(fault.alike)) == (["ACC-1"], ["GRAD-1", "MASK-1"])
+    both = [beyond("ACC-1", 2.5), beyond("GRAD-1", 2.6, 1.5, **grad), beyond("MASK-1", 2.0, 1.6, **grad)]
+    (fault,) = find(both)
+    assert (names(fault.first), names(fault.alike)) == (["ACC-1", "GRAD-1"], ["MASK-1"])
+    (fault,) = find([beyond("GRAD-1", 1.6, quantities="dx"), beyond("MASK-1", 1.5, quantities="dx")])
+    assert "Mend GRAD-1 first" in write_common_fault(fault)
+
+
+def test_waived_and_measured_results_are_no_failures(find: Find, beyond: Make) -> None:
+    """Only what counts as a fault elsewhere does here."""
+    assert find([beyond("ACC-1", 2.5), beyond("MASK-1", 2.0, verdict="waived")]) == ()
+    assert find([beyond("ACC-1", 2.5), beyond("SPEED-1", 2.0, level="property")]) == ()
+
+
+@pytest.mark.parametrize(
+    "format", ["terminal", "markdown", "html", "json", "github-summary", "github-comment"]
+)
+def test_reports_say_it_above_the_failures(make_journal: Make, beyond: Make, format: str) -> None:
+    """And still list every failure; without a common fault they say nothing."""
+    failures = [beyond("ACC-1", 2.5), beyond("MASK-1", 2.0)]
+    text = " ".join(render(format, [make_journal(failures)]).split())
+    assert "Probably one fault makes 2 of 2 failures" in text
+    assert "MASK-1" in text.partition("Mend ACC-1 first")[2]
+    assert "one fault" not in render(format, [make_journal(failures[1:])])
+
+
+@pytest.fixture(scope="module")
+def known_bad() -> Iterator[Callable[[str], list[Result]]]:
+    """Results of the cases with a known-bad kernel, in one worker."""
+    worker = Worker("interpreter", "conformance.subjects.known_bad:correct", canaries=False)
+    worker.start()
+
+    def run(fault: str) -> list[Result]:
+        spec = f"conformance.subjects.known_bad:{fault}"
+        found = (worker.run(parse_case(case), 60, subject=spec) for case in CASES)
+        return [replace(each, subject="liger") for each in found]
+
+    yield run
+    worker.stop()
+
+
+def test_a_kernel_that_rounds_once_too_often(find: Find, known_bad: Callable[[str], list[Result]]) -> None:
+    """Its failures in every clause are one fault."""
+    (fault,) = find(known_bad("normalized_rounded"))
+    assert names(fault.first) == ["ACC-1"]
+    assert names(fault.alike) == ["EPS-1", "MASK-1", "STRIDE-1"]
+    assert not fault.others
+
+
+@pytest.mark.parametrize(
+    "fault", ["row_stride_is_hidden_size", "last_column_not_written", "denominator_is_h_minus_1"]
+)
+def test_strides_and_masks_are_no_rounding(
+    find: Find, known_bad: Callable[[str], list[Result]], fault: str
+) -> None:
+    """They fail, in several clauses, and are never said to be one fault with the bound."""
+    results = known_bad(fault)
+    assert any(each.verdict == "fail" for each in results)
+    assert find(results) == ()
+
+
+def test_a_rounding_hides_no_stride(find: Find, known_bad: Callable[[str], list[Result]]) -> None:
+    """With both faults, the clause that the stride breaks is left apart."""
+    rounds, strides = known_bad("normalized_rounded"), known_bad("row_stride_is_hidden_size")
+    (fault,) = find([two if two.verdict == "fail" else one for one, two in zip(rounds, strides, strict=True)])
+    assert names(fault.alike) == ["EPS-1", "MASK-1"]
+    assert names(fault.others) == ["STRIDE-1"]
