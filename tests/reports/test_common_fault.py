@@ -7,15 +7,19 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import fields
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from conformance.case import parse_case
+from conformance.reports.audit import Asked
 from conformance.reports.common_fault import CommonFault
 from conformance.reports.common_fault import find_common_faults
 from conformance.reports.common_fault import write_common_fault
+from conformance.reports.gate import Outcome
+from conformance.reports.gate import write_outcome
 from conformance.reports.matrix import build_matrix
 from conformance.reports.render import render
 from conformance.reports.result import Result
@@ -170,6 +174,18 @@ def test_reports_say_it_above_the_failures(make_journal: Make, beyond: Make, for
     assert "Probably one fault makes 2 of 2 failures" in text
     assert "MASK-1" in text.partition("Mend ACC-1 first")[2]
     assert "one fault" not in render(format, [make_journal(failures[1:])])
+
+
+def test_the_gate_says_it_and_counts_every_failure(make_journal: Make, beyond: Make) -> None:
+    """Closed as before, and the failures as many as before."""
+    journal = make_journal([beyond("ACC-1", 2.5), beyond("MASK-1", 2.0)])
+    matrix = build_matrix([journal])
+    outcome = Outcome(journals=(journal,), matrix=matrix, unproven=(), closed=(), changes=())
+    nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(Asked))
+    text = write_outcome(outcome, Asked(**nothing | {"statements": {}}))
+    assert outcome.code == 1
+    assert text.startswith("CLOSED: 2 of 2 proven cases failed, in 2 clauses.\n\nProbably one fault makes 2")
+    assert "FAIL MASK-1 rms_norm" in text
 
 
 @pytest.fixture(scope="module")
