@@ -13,6 +13,15 @@ from tempfile import TemporaryDirectory
 SHOWN = 3
 #: Seconds for torch's and Triton's imports and one small call; less than any backend's limit for a case.
 SCRIPT_SECONDS = 45.0
+#: Where the script becomes a process that ends with this one, however that ends.
+_START = """\
+import os, sys
+if sys.path[0] == "":
+    del sys.path[0]
+from conformance.orphans import die_with
+die_with(int(sys.argv[2]))
+os.execv(sys.executable, [sys.executable, sys.argv[1]])
+"""
 _NEEDS = "the failure needs the calls before it, or memory as the suite lays it out"
 
 
@@ -23,7 +32,7 @@ def why_not_shown(script: str) -> str:
         path.write_text(script)
         try:
             done = subprocess.run(
-                [sys.executable, str(path)],
+                [sys.executable, "-c", _START, str(path), str(os.getpid())],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                 capture_output=True,
                 text=True,

@@ -24,6 +24,7 @@ from typing import Any
 from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.case import parse_case
+from conformance.orphans import die_with
 
 
 #: What the first call imports: seconds, once here instead of once in every process.
@@ -43,9 +44,11 @@ class FreshProcesses:
         self.load_in_each = False
         self._subject = ""
         self._pipe, theirs = Pipe()
+        parent = os.getpid()
         if os.fork() == 0:
             self._pipe.close()
             try:
+                die_with(parent)
                 _serve(theirs, play, load)
             finally:
                 os._exit(0)
@@ -94,9 +97,10 @@ def _serve(pipe: Connection, play: Play, load: Load) -> None:
 def _fork(play: Play, case: Case, subject: str) -> tuple[int, Connection]:
     """A process that plays the case, and where it answers."""
     answers, theirs = Pipe(duplex=False)
-    child = os.fork()
+    parent, child = os.getpid(), os.fork()
     if child == 0:
         try:
+            die_with(parent)
             _answer(theirs, play, case, subject)
         finally:
             os._exit(0)

@@ -36,6 +36,8 @@ _START = """\
 import sys
 if sys.path[0] == "":
     sys.path.append(sys.path.pop(0))
+from conformance.orphans import die_with
+die_with(int(sys.argv[3]))
 from conformance.execution import main
 main()
 """
@@ -76,7 +78,7 @@ class Worker:
         self.greeting: dict[str, Any] = {}
 
     def launch(self) -> None:
-        """Start the process and do not wait for it."""
+        """Start the process and do not wait for it. It ends with this thread, if it is not ended before."""
         ours, theirs = Pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process; stop() closes it
         command = [
@@ -85,6 +87,7 @@ class Worker:
             _START,
             str(theirs.fileno()),
             json.dumps(self._order),
+            str(os.getpid()),
         ]
         self._process = subprocess.Popen(
             command,

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,16 @@ def test_a_journal_that_lacks_its_end_line_alone_gets_it(pytester: pytest.Pytest
     assert journal(pytester.path / "mine").complete
 
 
+def wait_for_a_result(folder: Path) -> None:
+    """Until a run has written its first, and has begun with the next case."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and b'"kind": "result"' not in b"".join(
+        each.read_bytes() for each in folder.glob("*.jsonl")
+    ):
+        time.sleep(0.1)
+    time.sleep(0.5)
+
+
 def broken_off(pytester: pytest.Pytester, subjects: Path, number: signal.Signals) -> int:
     """Exit code of a run whose second case hangs, ended by a signal to its whole group."""
     write_catalogue(pytester, 17, 9, 33)
@@ -99,12 +110,7 @@ def broken_off(pytester: pytest.Pytester, subjects: Path, number: signal.Signals
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
     signal.signal(signal.SIGINT, before)
-    folder, deadline = pytester.path / "mine", time.monotonic() + 60
-    while time.monotonic() < deadline and b'"kind": "result"' not in b"".join(
-        each.read_bytes() for each in folder.glob("*.jsonl")
-    ):
-        time.sleep(0.1)
-    time.sleep(0.5)
+    wait_for_a_result(pytester.path / "mine")
     os.killpg(process.pid, number)
     process.communicate(timeout=30)
     return process.returncode
@@ -117,6 +123,50 @@ def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytest
     found = journal(pytester.path / "mine")
     assert not found.complete
     assert verdicts(found) == {"2x17": "pass"}
+
+
+def children(process: int) -> list[int]:
+    """Processes that this one has started, and those that they have, which have not ended."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            # What nobody waits for stays in the list, ended.
+            if state not in "ZX":
+                parents[int(stat.parent.name)] = int(parent)
+    own = [child for child, parent in parents.items() if parent == process]
+    return [*own, *(each for child in own for each in children(child))]
+
+
+def is_running(process: int) -> bool:
+    """Whether a process has not ended, even if nobody has waited for it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("jobs", [[], ["-n", "2"]], ids=["alone", "in parallel"])
+def test_a_killed_run_leaves_no_process(pytester: pytest.Pytester, subjects: Path, jobs: list[str]) -> None:
+    """After kill -9 of pytest alone, its worker is gone though its kernel hangs, and all that it started."""
+    if jobs:
+        pytest.importorskip("xdist")
+    write_catalogue(pytester, 17, 9, 33)
+    command = [sys.executable, "-m", "pytest", MINE, ON, troubled(subjects), "--results=mine", *jobs]
+    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        wait_for_a_result(pytester.path / "mine")
+        started = children(process.pid)
+        assert len(started) >= 2, "the worker and the one that forks fresh processes"
+        process.kill()
+        process.communicate(timeout=30)
+        deadline = time.monotonic() + 10
+        while (left := [each for each in started if is_running(each)]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not left
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("jobs", [[], ["-n", "2"]], ids=["alone", "in parallel"])
