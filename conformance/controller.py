@@ -132,16 +132,17 @@ class Controller:
             from conformance.recorder import summary
 
             terminalreporter.section("conformance")
-            paths = [each.path for each in state.recorders.values()]
-            terminalreporter.write_line(summary(paths, terminalreporter._tw.fullwidth))
+            there = [each for each in state.recorders.values() if each.path.exists()]
+            if there:
+                terminalreporter.write_line(summary(there, terminalreporter._tw.fullwidth))
             if self._said_last:
                 terminalreporter.write_line(self._said_last)
             elif not self._complete.reached():
                 terminalreporter.write_line(UNFINISHED)
-            if not option(self.config, "--no-github"):
+            if there and not option(self.config, "--no-github"):
                 from conformance.github import announce
 
-                terminalreporter.write(announce(paths))
+                terminalreporter.write(announce([each.path for each in there]))
 
 
 def _proven(recorders: Collection[Recorder]) -> pytest.ExitCode:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from datetime import timezone
@@ -36,6 +37,8 @@ class WriteFailed(Exception):
 #: What to do when a journal could not be written, by whether it was begun.
 _GO_ON = "free space there, then run the same command with --resume"
 _START = "free space there, then run the same command again"
+#: What to do when there is nothing to go on with.
+_AGAIN = "run the same command again"
 
 
 class Recorder:
@@ -46,6 +49,8 @@ class Recorder:
 
     def __init__(self, folder: Path, run: Run, resumed: Journal | None = None) -> None:
         self.proven = self.faults = 0
+        #: Whether the matrix beside the journal is this run's.
+        self.has_matrix = False
         if resumed is None:
             self.path = _unused(folder, run)
             with _explained(self.path, _START):
@@ -71,11 +76,26 @@ class Recorder:
         """End the journal and write the matrix beside it; an interrupted run is not complete."""
         with _explained(self.path, _GO_ON):
             self._writer.close(complete=complete)
-        markdown = render_markdown([read_journal(self.path)], tuple(CLAUSES))
-        matrix = self.path.with_suffix(".md")
-        with _explained(matrix, "the journal beside it is kept; `conformance report` shows its matrix"):
-            # A subject's message may hold what no encoding has, a lone surrogate.
-            matrix.write_text(markdown, "utf-8", "backslashreplace")
+        if not self.path.exists():
+            raise WriteFailed(self.path, OSError("it was removed during the run"), _AGAIN)
+        self._write_matrix(render_markdown([read_journal(self.path)], tuple(CLAUSES)))
+
+    def _write_matrix(self, text: str) -> None:
+        with _explained(self.matrix, "the journal beside it is kept; `conformance report` shows its matrix"):
+            try:
+                # A subject's message may hold what no encoding has, a lone surrogate.
+                self.matrix.write_text(text, "utf-8", "backslashreplace")
+            except OSError:
+                # Half a matrix, or that of the run before, would be taken for this one's.
+                with suppress(OSError):
+                    self.matrix.unlink()
+                raise
+        self.has_matrix = True
+
+    @property
+    def matrix(self) -> Path:
+        """Where the matrix is written."""
+        return self.path.with_suffix(".md")
 
 
 @contextmanager
@@ -86,12 +106,14 @@ def _explained(path: Path, remedy: str) -> Iterator[None]:
         raise WriteFailed(path, error, remedy) from error
 
 
-def summary(paths: Sequence[Path], width: int) -> str:
-    """Matrix and failures of these journals for the terminal, and where to find them again."""
-    journals = [read_journal(path) for path in paths]
-    matrix = render_terminal(journals, tuple(CLAUSES), width=width, color=sys.stdout.isatty())
-    places = (f"journal: {_shown(path)}\nmatrix:  {_shown(path.with_suffix('.md'))}" for path in paths)
-    return "\n".join([f"{matrix}\n", *places])
+def summary(recorders: Sequence[Recorder], width: int) -> str:
+    """Matrix and failures of these journals for the terminal, and the files that have them."""
+    journals = [read_journal(each.path) for each in recorders]
+    lines = [render_terminal(journals, tuple(CLAUSES), width=width, color=sys.stdout.isatty()), ""]
+    for each in recorders:
+        lines.append(f"journal: {_shown(each.path)}")
+        lines += [f"matrix:  {_shown(each.matrix)}"] if each.has_matrix else []
+    return "\n".join(lines)
 
 
 class NothingToResume(Exception):

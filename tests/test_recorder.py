@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +60,38 @@ def test_a_matrix_that_cannot_be_written_is_named(tmp_path: Path, a_run: Run, a_
     with pytest.raises(WriteFailed, match=r"\.md could not be written \(.*\): the journal beside it is kept"):
         recorder.close()
     assert read_journal(recorder.path).complete
+    text = summary([recorder], 100)
+    assert f"journal: {recorder.path}" in text
+    assert "matrix: " not in text
+
+
+def test_half_a_matrix_is_no_matrix(
+    tmp_path: Path, a_run: Run, a_result: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a full disk left of it is removed, and so is the one of the run that was gone on with."""
+    recorder = Recorder(tmp_path, a_run)
+    recorder.write(replace(a_result, verdict="pass"))
+    recorder.close(complete=False)
+    resumed = Recorder(tmp_path, a_run, read_journal(recorder.path))
+
+    def write_half(path: Path, text: str, *_: str) -> None:
+        path.write_bytes(text[:9].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_half)
+    with pytest.raises(WriteFailed, match=r"\.md could not be written \(No space left on device\)"):
+        resumed.close()
+    assert not resumed.matrix.exists()
+    assert "matrix: " not in summary([resumed], 100)
+
+
+def test_a_journal_that_was_removed_is_named(tmp_path: Path, a_run: Run, a_result: Result) -> None:
+    """What was written into a file without a name is lost, and nobody is sent to look for it."""
+    recorder = Recorder(tmp_path, a_run)
+    recorder.path.unlink()
+    recorder.write(replace(a_result, verdict="pass"))
+    with pytest.raises(WriteFailed, match=r"\(it was removed during the run\): run the same command again$"):
+        recorder.close()
 
 
 def test_the_summary_says_where_it_all_is(
@@ -69,6 +102,7 @@ def test_the_summary_says_where_it_all_is(
     recorder = Recorder(tmp_path / "results", a_run)
     recorder.write(replace(a_result, verdict="pass"))
     recorder.close()
-    text = summary([recorder.path], 100)
+    text = summary([recorder], 100)
     assert f"journal: results/{recorder.path.name}" in text
+    assert f"matrix:  results/{recorder.matrix.name}" in text
     assert "MASK-1" in text

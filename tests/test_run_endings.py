@@ -249,6 +249,24 @@ def test_the_same_files_are_resumed(pytester: pytest.Pytester, subjects: Path, o
     assert len(found.results) == 2
 
 
+VANISHING = """
+import shutil
+
+def pytest_runtest_teardown():
+    shutil.rmtree("mine", ignore_errors=True)
+"""
+
+
+def test_a_folder_that_is_removed_during_the_run_is_said(pytester: pytest.Pytester, subjects: Path) -> None:
+    """One sentence, no summary of what is gone, and no traceback."""
+    write_catalogue(pytester, 17, 33)
+    pytester.makeconftest(VANISHING)
+    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["mine/*.jsonl could not be written (it was removed during the run): run *"])
+    assert not {"journal:", "matrix:", "Traceback", "INTERNALERROR>"} & set(result.stdout.str().split())
+
+
 FULL_DISK = """
 import errno
 from conformance.reports.journal import JournalWriter
@@ -293,6 +311,7 @@ def test_a_full_disk_is_said_in_one_sentence(
     assert ".jsonl could not be written (No space left on device): free space there" in line
     assert remedy in line
     assert not {"Traceback", "INTERNALERROR"} & set(said.replace(">", " ").replace(":", " ").split())
+    assert ("matrix: " in said) is bool(list((pytester.path / "mine").glob("*.md")))
     if results:
         found = journal(pytester.path / "mine")
         assert len(found.results) == results
