@@ -23,8 +23,12 @@ from typing import Any
 
 from conformance.reports.lines import JournalError
 from conformance.reports.lines import Line
+from conformance.reports.lines import NoLine
 from conformance.reports.lines import parse_line
 from conformance.reports.lines import write_line
+from conformance.reports.mistaken import HEADER
+from conformance.reports.mistaken import WANTED
+from conformance.reports.mistaken import remedy
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 
@@ -164,7 +168,7 @@ def read_journals(paths: Iterable[Path], *, salvage: bool = False) -> tuple[Jour
     found = dict.fromkeys(file for path in given for file in _list_files(path))
     if not found:
         names = ", ".join(map(str, given)) or "no path"
-        raise JournalError(f"no journal (*.jsonl) was found in {names}")
+        raise JournalError(f"no journal (*.jsonl) was found in {names}; {WANTED}")
     return tuple(journal for file in found for journal in _read_file(file, salvage=salvage))
 
 
@@ -181,9 +185,9 @@ def _read_bytes(path: Path) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise JournalError(f"{path} cannot be read: {error.strerror}") from error
+        raise JournalError(f"{path} cannot be read: {error.strerror}; {WANTED}") from error
     if not data:
-        raise JournalError(f"{path} is empty; a journal starts with a run header")
+        raise JournalError(f"{path} is empty; a journal starts with a run header: run again, or {WANTED}")
     return data
 
 
@@ -208,17 +212,24 @@ class _Part:
 
 
 def _read_file(path: Path, *, salvage: bool = False) -> list[Journal]:
-    *lines, cut = _read_bytes(path).split(b"\n")
+    data = _read_bytes(path)
+    *lines, cut = data.split(b"\n")
     parts: list[_Part] = []
     if not lines:
-        raise JournalError(f"{path}, line 1: the run header is cut, so nothing is known about this run")
+        if not HEADER.startswith(cut[: len(HEADER)]):
+            raise JournalError(f"{path}, line 1 is no run header; {remedy(path, data)}")
+        raise JournalError(
+            f"{path}, line 1: the run header is cut, so nothing is known about this run: run again"
+        )
     converted = _is_converted(lines)
-    for number, data in enumerate(lines, 1):
+    for number, line in enumerate(lines, 1):
         try:
-            _take(path, parts, parse_line(path, number, data[:-1] if converted else data))
+            _take(path, parts, parse_line(path, number, line[:-1] if converted else line))
         except JournalError as error:
-            if not salvage or not parts:
-                raise
+            if not parts:
+                raise _of_first_line(path, data, error) from error
+            if not salvage:
+                raise JournalError(f"{error}; `conformance merge --salvage` takes the whole lines") from error
             parts[-1].problems.append(str(error).removeprefix(f"{path}, "))
     if converted:
         parts[0].problems.append(_CONVERTED)
@@ -227,11 +238,16 @@ def _read_file(path: Path, *, salvage: bool = False) -> list[Journal]:
     return [_finish(path, part, len(parts) - at) for at, part in enumerate(parts, 1)]
 
 
+def _of_first_line(path: Path, data: bytes, error: JournalError) -> JournalError:
+    """The error, with what to do where the file is not a journal at all."""
+    return JournalError(f"{error}; {remedy(path, data)}") if isinstance(error, NoLine) else error
+
+
 def _take(path: Path, parts: list[_Part], line: Line) -> None:
     """Give a line to the part that it belongs to."""
     where = f"{path}, line {line.number} is of kind {line.kind}"
     if not parts and line.kind != "run":
-        raise JournalError(f"{where}; a journal starts with a run header")
+        raise JournalError(f"{where}; a journal starts with a run header: its beginning is lost, run again")
     ended = not parts or parts[-1].end is not None
     if ended != (line.kind == "run"):
         raise JournalError(

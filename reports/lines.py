@@ -29,6 +29,10 @@ class JournalError(Exception):
     """A journal that cannot be read; the message is one sentence with the file and the line."""
 
 
+class NoLine(JournalError):
+    """What stands there is not a line of any journal's."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Line:
     """One line as it was read."""
@@ -64,18 +68,22 @@ def write_line(record: Mapping[str, Any], chain: str | None) -> tuple[bytes, str
 def parse_line(path: Path, number: int, data: bytes) -> Line:
     """Read a line, without its newline.
 
-    Raises :class:`JournalError` if it is not JSON, not a journal's, of a newer version, or misshapen.
+    Raises :class:`NoLine` if it is not JSON or not a journal's, :class:`JournalError` if it is of a newer
+    version or misshapen.
     """
     where = f"{path}, line {number}"
     try:
         # Decoded here: json itself would take UTF-16 as well.
         record = json.loads(data.decode(), parse_constant=_refuse_constant)
     except RecursionError:
-        raise JournalError(f"{where} is not a journal line: it is nested too deeply") from None
+        raise NoLine(f"{where} is not a journal line: it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        # Its own words call every line the first.
+        raise NoLine(f"{where} is not JSON: {error.msg} at character {error.colno}") from None
     except ValueError as error:
-        raise JournalError(f"{where} is not JSON: {error}") from None
+        raise NoLine(f"{where} is not JSON: {error}") from None
     if not isinstance(record, dict) or record.get("kind") not in _KINDS:
-        raise JournalError(f"{where} is not a journal line: its kind is not run, result or end")
+        raise NoLine(f"{where} is not a journal line: its kind is not run, result or end")
     if record["kind"] == "run":
         _check_version(where, record.get("schema"))
     wrong = shape_of(record["kind"])(record, "")
