@@ -40,6 +40,7 @@ from conformance.subject import Subject
 
 if TYPE_CHECKING:
     from conformance.backends.protocol import Backend
+    from conformance.judge import Judgement
     from conformance.stage import Stage
 
 #: Words of a driver's message after which the device's context is lost.
@@ -176,7 +177,7 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     stage.inspect_operands()
     stage.inspect_accesses()
     if stage.judgement.broken:
-        message = f"raised {text}, but {stage.judgement.message}"
+        message = _raised_but(error, stage.judgement)
         return replace(blank, verdict="fail", broken=stage.judgement.broken, message=message)
     if stage.level is Level.PROPERTY:
         return replace(blank, verdict="pass", message=f"raised {text}")
@@ -188,6 +189,17 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     return replace(
         blank, verdict="fail", broken=clause, message=f"did not refuse cleanly: raised {text}; {unclean}"
     )
+
+
+def _raised_but(error: Exception, judgement: Judgement) -> str:
+    """An exception and what was found wrong; where it says of itself what was found, that is told once."""
+    text = str(error)
+    for _, finding in judgement.failures:
+        text = text.replace(finding, "")
+    if text == str(error):
+        return f"raised {describe(error)}, but {judgement.message}"
+    told = " ".join(text.split()).strip(" :;,")[:300]
+    return f"raised {type(error).__name__}{told and f': {told}'}: {judgement.message}"
 
 
 def _out_of_memory(stage: Stage, blank: Result, text: str) -> Result:

@@ -250,6 +250,22 @@ def test_refusals_name_an_argument() -> None:
     assert not is_clean_refusal(AssertionError("x"), case)
 
 
+def test_what_an_exception_says_itself_is_said_once(judged: Callable[..., Result]) -> None:
+    """A backend that sees an access outside raises with the very sentence that it also reports."""
+
+    def writing(said: str) -> Callable[..., Any]:
+        def call(x: torch.Tensor, *_: Any) -> Any:
+            x.zero_()
+            raise RuntimeError(said)
+
+        return call
+
+    first, but, finding = judged(writing("no")).message.partition(", but ")
+    assert (first, bool(but)) == ("raised RuntimeError: no", True)
+    assert judged(writing(f"kernel k: {finding}")).message == f"raised RuntimeError: kernel k: {finding}"
+    assert judged(writing(finding)).message == f"raised RuntimeError: {finding}"
+
+
 def test_descriptions_are_one_short_line() -> None:
     """Type and first line that is not blank, cut at 300 characters."""
     assert describe(ValueError("\n  first \nsecond")) == "ValueError: first"

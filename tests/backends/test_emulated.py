@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -107,6 +108,8 @@ def test_a_missing_store_mask_is_named_to_the_byte_and_the_line(emulated: Run, t
     """Before it happens: no neighbour is overwritten."""
     result = emulated(target, "no_store_mask", "MASK-1/rms_norm/forward/float16/3x65")
     assert (result.verdict, result.broken) == ("fail", "MASK-3"), result.message
+    assert re.match(r"raised Outside: kernel \w+ left its tensors: store of 2 bytes", result.message)
+    assert result.message.count("store of 2 bytes") == 1, "the sentence is said once"
     assert "store of 2 bytes" in result.message
     assert "byte 390 of y_ptr, which has 390" in result.message
     assert "emulated_faults.py:" in result.message
