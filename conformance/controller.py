@@ -97,6 +97,12 @@ class Controller:
             state.recorders[target] = Recorder(results_folder(self.config), header, resumed)
         return state.recorders[target]
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """After Ctrl-C nobody waits for a kernel that hangs: its worker is ended at once."""
+        if STATE in self.config.stash:
+            self.config.stash[STATE].close(kill=True)
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """A run that proved nothing is not green."""

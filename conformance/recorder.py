@@ -85,7 +85,7 @@ class Recorder:
             try:
                 # A subject's message may hold what no encoding has, a lone surrogate.
                 self.matrix.write_text(text, "utf-8", "backslashreplace")
-            except OSError:
+            except BaseException:
                 # Half a matrix, or that of the run before, would be taken for this one's.
                 with suppress(OSError):
                     self.matrix.unlink()

@@ -38,10 +38,10 @@ class State:
     resumed: dict[str, Journal] = field(default_factory=dict)
     recorders: dict[str, Recorder] = field(default_factory=dict)
 
-    def close(self) -> None:
-        """End the workers."""
+    def close(self, *, kill: bool = False) -> None:
+        """End the workers; with `kill` none is waited for that does not end by itself."""
         for session in self.sessions.values():
-            session.close()
+            session.close(kill=kill)
 
 
 def state_of(config: pytest.Config) -> State:
@@ -67,9 +67,11 @@ def _open(config: pytest.Config) -> State:
     if seconds is not None and not 0 < seconds < float("inf"):
         raise Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
     from conformance.backends.targets import check_targets
+    from conformance.interrupted import say_interrupts
     from conformance.session import Session
     from conformance.worker import WorkerRefused
 
+    say_interrupts()
     backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
     state, opened = State({}), worker_input(config).get(OPENED, {})
     try:

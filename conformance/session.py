@@ -209,10 +209,10 @@ class Session:
             **known,
         )
 
-    def close(self) -> None:
-        """End the worker."""
+    def close(self, *, kill: bool = False) -> None:
+        """End the worker; with `kill` it is not waited for until it does so by itself."""
         if self._worker is not None:
-            self._worker.stop()
+            self._worker.stop(kill=kill)
         self._worker = None
 
 

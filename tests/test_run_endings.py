@@ -71,6 +71,8 @@ def test_only_a_result_for_every_case_makes_a_journal_whole(
     assert len(found.results) == results
     assert not found.complete
     broken.stdout.fnmatch_lines(["unfinished: *--resume goes on"])
+    assert "Traceback" not in broken.stderr.str()
+    assert ("conformance: interrupted before the run was ended" in broken.stderr.str()) is not bool(jobs)
     pytester.makeconftest("")
     resumed = pytester.runpytest_subprocess(*options, "--resume")
     assert resumed.ret == pytest.ExitCode.OK
@@ -114,6 +116,19 @@ def broken_off(pytester: pytest.Pytester, subjects: Path, number: signal.Signals
     os.killpg(process.pid, number)
     process.communicate(timeout=30)
     return process.returncode
+
+
+def test_nobody_waits_for_a_kernel_that_hangs_after_ctrl_c(pytester: pytest.Pytester, subjects: Path) -> None:
+    """Its worker hears nothing of a signal to pytest alone, and is ended at once."""
+    write_catalogue(pytester, 17, 9)
+    command = [sys.executable, "-m", "pytest", MINE, ON, troubled(subjects), "--results=mine"]
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE)
+    signal.signal(signal.SIGINT, before)
+    wait_for_a_result(pytester.path / "mine")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=8)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
 
 
 def test_an_interrupted_run_leaves_an_incomplete_journal(pytester: pytest.Pytester, subjects: Path) -> None:
