@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from pathlib import Path
 
 
 #: ``PR_SET_PDEATHSIG`` of ``prctl(2)``.
@@ -22,5 +23,6 @@ def die_with(parent: int) -> None:
     arguments = (signal.SIGKILL, 0, 0, 0)
     # A sandbox may refuse; then it is as if nobody had asked.
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, *map(ctypes.c_ulong, arguments))
-    if os.getppid() != parent:
+    # An interpreter that a script starts has that script for a parent.
+    if os.getppid() != parent and not Path(f"/proc/{parent}").exists():
         os._exit(1)

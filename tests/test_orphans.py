@@ -45,3 +45,11 @@ def test_a_parent_that_was_gone_before_is_noticed() -> None:
     assert (here.returncode, here.stdout) == (0, "on\n")
     gone = subprocess.run([sys.executable, "-c", code.replace(str(os.getpid()), "-1")], capture_output=True)
     assert (gone.returncode, gone.stdout) == (1, b"")
+
+
+def test_an_interpreter_behind_a_script_goes_on() -> None:
+    """Some environments start Python from a shell script, which is then its parent."""
+    code = f"from conformance.orphans import die_with\ndie_with({os.getpid()})\nprint('on')\n"
+    command = ["bash", "-c", '"$0" -c "$1"; exit $?', sys.executable, code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "on\n"
