@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from conformance.reports.audit import Asked
+from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import OPEN
 from conformance.reports.matrix import Column
 from conformance.reports.matrix import Matrix
@@ -63,6 +64,8 @@ def find_gaps(
     for subject in subjects:
         columns = [column for column in matrix.columns if column.subject == subject.name]
         questions = _Questions(matrix, subject, asked)
+        for column in columns:
+            yield from questions.refused_alone(column)
         yield from questions.unanswered(columns, f"{subject.name}: {{}} could not be judged")
         for required in requirements:
             able = [column for column in columns if required.accepts(column)]
@@ -113,6 +116,28 @@ class _Questions:
             clauses = list_some(sorted({each.clause for each in left}))
             reason = left[0].message or left[0].verdict
             yield f"{says.format(count(len(left), 'case'))} ({clauses}), such as {left[0].case}: {reason}"
+
+    def refused_alone(self, column: Column) -> Iterator[str]:
+        """One sentence on each kind of call that the subject offers and of which it computes nothing.
+
+        Any refusal may be right for its case; all of them together prove that nothing was computed.
+        """
+        found: dict[tuple[str, str, str], list[Result]] = {}
+        for each in self.matrix.column(column):
+            if each.case in self.asked.known and self._must_compute_if_undeclared(each):
+                found.setdefault((each.operation, each.direction, each.dtype), []).append(each)
+        for kind, results in found.items():
+            standings = {standing(each) for each in results}
+            if "refused" in standings and standings.isdisjoint(("pass", *FAULTS)):
+                refused = count(sum(standing(each) == "refused" for each in results), "case")
+                yield (
+                    f"{column.label}: {' '.join(kind)} computed nothing and refused {refused}: mend it, or "
+                    "leave out of the subject or its contract what it does not compute"
+                )
+
+    def _must_compute_if_undeclared(self, result: Result) -> bool:
+        expected = self.asked.expects(self.subject, result.case)
+        return expected.own_level == "must-compute" and not expected.unsupported
 
     def _is_open(self, result: Result) -> bool:
         """Whether a result leaves its question open; a property is no question."""

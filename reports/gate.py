@@ -41,6 +41,8 @@ from conformance.reports.speeds import find_slow
 from conformance.reports.waivers import Waiver
 from conformance.reports.waivers import waivable
 from conformance.reports.wording import count
+from conformance.reports.wording import list_declarations
+from conformance.reports.wording import write_proven
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,12 +153,13 @@ def write_outcome(outcome: Outcome, asked: Asked) -> str:
     blocks += list(_write_failures(outcome, asked))
     if outcome.changes:
         blocks.append(["Since the baseline:", *write_changes(outcome.changes)])
-    blocks.append(list(_write_counts(outcome)))
+    blocks.append([*_write_counts(outcome), *list_declarations(each.run for each in outcome.journals)])
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def _headline(outcome: Outcome) -> str:
     proven = count(sum(map(proves, outcome.matrix.results)), "proven case")
+    held = write_proven(outcome.matrix)
     if outcome.unproven:
         failed = f", and {outcome.faults} of {proven} failed" if outcome.faults else ""
         return f"CLOSED: what had to be proven was not{failed}."
@@ -164,13 +167,13 @@ def _headline(outcome: Outcome) -> str:
         clauses = {each.clause for each in outcome.matrix.results if standing(each) in FAULTS}
         return f"CLOSED: {outcome.faults} of {proven} failed, in {count(len(clauses), 'clause')}."
     if outcome.closed:
-        return f"CLOSED: no fault in {proven}, but {count(len(outcome.closed), 'other reason')}."
+        return f"CLOSED: no fault in {held}, but {count(len(outcome.closed), 'other reason')}."
     if is_worse(outcome.changes):
-        return f"CLOSED: no fault in {proven}, but worse than the baseline."
+        return f"CLOSED: no fault in {held}, but worse than the baseline."
     waived = outcome.waived
     if waived:
-        return f"OPEN: no fault in {proven}; {count(waived, 'failure')} waived until {outcome.until} at most."
-    return f"OPEN: no fault in {proven}."
+        return f"OPEN: no fault in {held}; {count(waived, 'failure')} waived until {outcome.until} at most."
+    return f"OPEN: no fault in {held}."
 
 
 #: Groups of failures that are told in full; `conformance report` tells all.

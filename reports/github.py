@@ -22,6 +22,7 @@ from conformance.reports.journal import Journal
 from conformance.reports.markdown import escape
 from conformance.reports.markdown import join_table
 from conformance.reports.markdown import write_common_faults
+from conformance.reports.markdown import write_contracts
 from conformance.reports.markdown import write_failures
 from conformance.reports.markdown import write_fence
 from conformance.reports.markdown import write_matrix
@@ -127,6 +128,7 @@ def render_summary(
         *_write_changes(changes),
         write_matrix(matrix),
         _write_worst(matrix),
+        write_contracts(journal.run for journal in journals),
         *write_failures(group_failures(matrix), MAX_WRITTEN),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
@@ -147,6 +149,7 @@ def render_comment(
         *_write_changes(changes),
         _write_families(matrix),
         *_name_failures(spread(group_failures(matrix))),
+        _fold("Declared contracts", write_contracts(each.run for each in journals).partition("\n\n")[2]),
         _fold("Every clause", write_matrix(matrix).partition("\n\n")[2]),
     ]
     return "\n\n".join(_fit(filter(None, sections))) + "\n"

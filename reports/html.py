@@ -49,11 +49,11 @@ from conformance.reports.wording import EVIDENCE_LEGEND
 from conformance.reports.wording import VERDICT_LEGEND
 from conformance.reports.wording import clip
 from conformance.reports.wording import count
+from conformance.reports.wording import list_contracts
 from conformance.reports.wording import list_warnings
 from conformance.reports.wording import write_cell
 from conformance.reports.wording import write_commit
 from conformance.reports.wording import write_counts
-from conformance.reports.wording import write_declarations
 from conformance.reports.wording import write_headline
 from conformance.reports.wording import write_measurement
 
@@ -87,7 +87,7 @@ def render_html(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
         speeds=_plot(plots.plot_speeds, matrix),
         builds=compiled.rows(compiled.list_builds(matrix)),
         runs=list(dict.fromkeys(map(_describe_run, runs))),
-        contracts=_list_contracts(runs),
+        contracts=list_contracts(runs),
         toolchain=_list_toolchain(runs),
     )  # fmt: skip
 
@@ -182,16 +182,6 @@ def _describe_run(run: Run) -> tuple[str, ...]:
         *(subjects, run.device, run.architecture, run.driver, run.backend, run.evidence),
         *(run.torch, run.triton, run.python, run.suite_version, write_commit(run), run.started[:10]),
     )
-
-
-def _list_contracts(runs: Sequence[Run]) -> list[tuple[str, str, str]]:
-    rows: set[tuple[str, str, str]] = {
-        (f"{subject.name} {subject.version}", operation, write_declarations(declared))
-        for run in runs
-        for subject in run.subjects
-        for operation, declared in subject.contracts.items()
-    }
-    return sorted(rows)
 
 
 def _list_toolchain(runs: Sequence[Run]) -> list[tuple[str, str, str]]:

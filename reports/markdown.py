@@ -36,13 +36,13 @@ from conformance.reports.wording import EVIDENCE_LEGEND
 from conformance.reports.wording import WORST_LEGEND
 from conformance.reports.wording import clip
 from conformance.reports.wording import count
+from conformance.reports.wording import list_contracts
 from conformance.reports.wording import list_some
 from conformance.reports.wording import list_warnings
 from conformance.reports.wording import of
 from conformance.reports.wording import write_cell
 from conformance.reports.wording import write_commit
 from conformance.reports.wording import write_counts
-from conformance.reports.wording import write_declarations
 from conformance.reports.wording import write_fraction
 from conformance.reports.wording import write_headline
 from conformance.reports.wording import write_measurement
@@ -74,7 +74,7 @@ def render_markdown(journals: Sequence[Journal], order: Sequence[str] = ()) -> s
         write_matrix(matrix),
         _write_worst(matrix),
         _write_compiled(matrix),
-        _write_contracts(runs),
+        write_contracts(runs),
         *write_failures(group_failures(matrix)),
         _write_notes("Not judged", group_unjudged(matrix)),
         _write_notes("Measured, not judged", group_measured(matrix)),
@@ -150,14 +150,9 @@ def _write_error(cell: Cell, column: Column) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _write_contracts(runs: Iterable[Run]) -> str:
-    rows = {
-        (f"{subject.name} {subject.version}", operation, write_declarations(declared))
-        for run in runs
-        for subject in run.subjects
-        for operation, declared in subject.contracts.items()
-    }
-    return write_table("## Declared contracts", ("subject", "operation", "declares"), sorted(rows))
+def write_contracts(runs: Iterable[Run]) -> str:
+    """What each subject declares, as a table under a heading."""
+    return write_table("## Declared contracts", ("subject", "operation", "declares"), list_contracts(runs))
 
 
 def write_failures(groups: Sequence[Group], limit: int = MAX_GROUPS) -> Iterator[str]:

@@ -31,6 +31,7 @@ from conformance.reports.wording import CELL_LEGEND
 from conformance.reports.wording import WORST_LEGEND
 from conformance.reports.wording import clip
 from conformance.reports.wording import count
+from conformance.reports.wording import list_declarations
 from conformance.reports.wording import list_warnings
 from conformance.reports.wording import of
 from conformance.reports.wording import write_cell
@@ -72,7 +73,7 @@ def render_terminal(
     `order` is the order of clause ids; `width` defaults to the terminal's, 100 where there is none.
     """
     width = shutil.get_terminal_size((100, 24)).columns if width is None else width
-    matrix = build_matrix(journals, order)
+    matrix, runs = build_matrix(journals, order), [journal.run for journal in journals]
     failures, unjudged, measured = group_failures(matrix), group_unjudged(matrix), group_measured(matrix)
     headline = [write_headline(journals, matrix), write_counts(matrix)]
     warnings = [f"warning: {warning}" for warning in list_warnings(journals, matrix)]
@@ -81,6 +82,7 @@ def render_terminal(
         "\n".join(_wrap(line, width, "", "  ") for line in warnings),
         *(_wrap(write_common_fault(each), width, "", "  ") for each in find_common_faults(matrix)),
         "\n".join(dict.fromkeys(_write_run(journal.run, width) for journal in journals)),
+        "\n".join(_wrap(clip(line, MAX_TEXT), width, "", "  ") for line in list_declarations(runs)),
         *_write_bands(matrix, width, color),
         _write_compiled(matrix),
         _write_groups("Failures", [_write_failure(group, width) for group in failures], failures),

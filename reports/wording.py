@@ -48,6 +48,9 @@ VERDICT_LEGEND: Mapping[str, str] = {
 
 CELL_LEGEND = "The last line of a column's heading is its evidence; a cell with weaker evidence names it."
 
+#: What a contract without declarations declares.
+AS_IT_IS = "the contract as it is"
+
 WORST_LEGEND = "the worst error as a multiple of its bound; above 1 fails."
 
 
@@ -67,15 +70,40 @@ def write_headline(journals: Sequence[Journal], matrix: Matrix) -> str:
     if broken:
         names = ", ".join(broken[:3]) + (", …" if len(broken) > 3 else "")
         are = "is not a whole journal" if len(broken) == 1 else "are not whole journals"
-        return f"NOT WHOLE: no fault in {count(proven, 'proven case')}, but {names} {are}; see the warnings."
+        return f"NOT WHOLE: no fault in {write_proven(matrix)}, but {names} {are}; see the warnings."
     unproven = sum(standing(each) in OPEN for each in results)
     if unproven:
-        return (
-            f"No fault in {count(proven, 'proven case')}, but {count(unproven, 'case')} could not be judged."
-        )
+        return f"No fault in {write_proven(matrix)}, but {count(unproven, 'case')} could not be judged."
     if list_warnings(journals, matrix):
-        return f"No fault in {count(proven, 'proven case')}, but not all was proven; see the warnings."
-    return f"PASS: no fault in {count(proven, 'proven case')}."
+        return f"No fault in {write_proven(matrix)}, but not all was proven; see the warnings."
+    return f"PASS: no fault in {write_proven(matrix)}."
+
+
+def write_proven(matrix: Matrix) -> str:
+    """``244 proven cases (12 computed, 232 refused)``, where nothing failed: to refuse shows little."""
+    counts = count_standings(matrix.results)
+    computed, refused = counts.get("pass", 0), counts.get("refused", 0)
+    return f"{count(computed + refused, 'proven case')} ({computed} computed, {refused} refused)"
+
+
+def list_contracts(runs: Iterable[Run]) -> list[tuple[str, str, str]]:
+    """Subject, operation and what the contract of each declares in one line, sorted."""
+    rows = {
+        (f"{subject.name} {subject.version}", operation, write_declarations(declared))
+        for run in runs
+        for subject in run.subjects
+        for operation, declared in subject.contracts.items()
+    }
+    return sorted(rows)
+
+
+def list_declarations(runs: Iterable[Run]) -> list[str]:
+    """``liger 0.8.5 declares for rms_norm: rounding llama``; nothing of a contract as it is."""
+    return [
+        f"{subject} declares for {operation}: {declared}"
+        for subject, operation, declared in list_contracts(runs)
+        if declared != AS_IT_IS
+    ]
 
 
 def list_warnings(journals: Sequence[Journal], matrix: Matrix) -> list[str]:
@@ -146,7 +174,7 @@ def write_ulp(measurement: Measurement) -> str:
 def write_declarations(declarations: Mapping[str, Any]) -> str:
     """A contract's declarations in one line: ``in_place y → x; rounding llama``."""
     declared = "; ".join(f"{name} {_write_value(value)}" for name, value in sorted(declarations.items()))
-    return declared or "the contract as it is"
+    return declared or AS_IT_IS
 
 
 def write_place(run: Run) -> str:

@@ -128,6 +128,42 @@ def test_unsupported_must_be_what_the_contract_says(on: Any) -> None:
     assert "could not be judged (MASK-1)" in said
 
 
+LIMITED = replace(
+    asked(CASE), expects=lambda subject, case: Expected("compute-or-refuse", "must-compute"), known=(CASE,)
+)
+
+
+def test_a_kernel_that_refuses_all_it_offers(on: Any) -> None:
+    """It proves nothing, however far its contract is narrowed; what is only measured does not help it."""
+    journal = on("cuda", mask="refused", graph="", level="compute-or-refuse")
+    code, said = ask([journal], LIMITED)
+    assert code == 2
+    assert "cuda: rms_norm forward float16 computed nothing and refused 1 case: mend it, or" in said
+
+
+@pytest.mark.parametrize(
+    "known", [Expected("must-refuse", "must-refuse"), Expected("compute-or-refuse", "compute-or-refuse")]
+)
+def test_a_refusal_where_no_kernel_must_compute(on: Any, known: Expected) -> None:
+    """As of float64, or of what is malformed, asks for nothing that is computed beside it."""
+    journal = on("cuda", mask="refused", graph="", level=known.level)
+    code, said = ask([journal], replace(LIMITED, expects=lambda subject, case: known))
+    assert code == 0, said
+    assert said.startswith("OPEN: no fault in 1 proven case (0 computed, 1 refused).")
+
+
+@pytest.mark.parametrize(("beside", "code"), [("pass", 0), ("fail", 1), ("refused", 2)])
+def test_one_answer_or_one_failure_beside_refusals(on: Any, beside: str, code: int) -> None:
+    """Something was computed, or the kernel is at fault: then that is the reason."""
+    journal = on("cuda", mask="refused", graph=beside, level="compute-or-refuse")
+    assert ask([journal], replace(LIMITED, demanded=(CASE, GRAPH), known=(CASE, GRAPH)))[0] == code
+
+
+def test_what_a_subject_declares_is_told(on: Any) -> None:
+    """An open gate shows by how much the contract was narrowed."""
+    assert "liger 0.8.5 declares for rms_norm: rounding llama" in ask([on("cuda")])[1]
+
+
 def test_a_failure_and_a_gap(on: Any) -> None:
     """Both are told; that something was not proven decides the exit code."""
     code, said = ask([on("cuda", mask="fail", graph="not-run", broken="MASK-1")])

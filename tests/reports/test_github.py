@@ -124,6 +124,7 @@ def test_a_summary(
         "## Since the baseline",
         "## Matrix",
         "## The worst errors",
+        "## Declared contracts",
         "## Failures",
         "### FAIL EPS-1 rms_norm: liger 0.8.5 on NVIDIA H200 (sm_90), cuda",
     ]

@@ -28,3 +28,13 @@ def test_unknown_format() -> None:
     """Another format is an error that lists those that there are."""
     with pytest.raises(ValueError, match="'pdf' is no report format; the formats are terminal, markdown"):
         render("pdf", [])
+
+
+@pytest.mark.parametrize("name", ["terminal", "markdown", "html", "json", "github-summary", "github-comment"])
+def test_declarations_and_refusals_are_shown(
+    make_journal: Callable[..., Journal], make_result: Callable[..., Result], name: str
+) -> None:
+    """Beside "no fault": how much was computed, and what the contract declares."""
+    report = render(name, [make_journal([make_result(), make_result(case="b", verdict="refused")])])
+    assert "no fault in 2 proven cases (1 computed, 1 refused)" in report
+    assert "llama" in report

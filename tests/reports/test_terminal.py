@@ -52,6 +52,8 @@ cuda on NVIDIA H200 (sm_90), driver 570.86, torch 2.11.0, Triton 3.6.0, Python 3
   mended  rounding
   canary  atomics: raises
 
+liger 0.8.5 declares for rms_norm: rounding llama
+
 clause    liger 0.8.5
           NVIDIA H200 (sm_90)
           cuda, device

@@ -31,9 +31,12 @@ from conformance.reports.wording import write_place
         ("unsupported unsupported", "Nothing was proven: unsupported 2."),
         ("not-run toolchain", "Nothing was proven: toolchain 1, not-run 1."),
         ("waived", "Nothing was proven: waived 1."),
-        ("pass", "PASS: no fault in 1 proven case."),
-        ("pass refused unsupported", "PASS: no fault in 2 proven cases."),
-        ("pass toolchain", "No fault in 1 proven case, but 1 case could not be judged."),
+        ("pass", "PASS: no fault in 1 proven case (1 computed, 0 refused)."),
+        ("pass refused unsupported", "PASS: no fault in 2 proven cases (1 computed, 1 refused)."),
+        (
+            "pass toolchain",
+            "No fault in 1 proven case (1 computed, 0 refused), but 1 case could not be judged.",
+        ),
         ("pass crash fail", "FAIL: 2 of 3 proven cases failed, in 1 clause."),
     ],
 )
@@ -64,7 +67,8 @@ def test_warnings(
     matrix = build_matrix([journal])
     headline = write_headline([journal], matrix)
     assert headline == (
-        "NOT WHOLE: no fault in 1 proven case, but run.jsonl is not a whole journal; see the warnings."
+        "NOT WHOLE: no fault in 1 proven case (1 computed, 0 refused), but run.jsonl is not a whole journal; "
+        "see the warnings."
     )
     assert list_warnings([journal], matrix) == [
         "run.jsonl is not whole: line 3 is cut.",
