@@ -29,6 +29,9 @@ _NUMBERS = re.compile(
     r"[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|\b(?:nan|inf)\b)(?:, *[-+]?\d+)*,?", re.IGNORECASE
 )
 
+# How an emulator ran a case: in which order its waves, and how it rounded where hardware is free to.
+_MANNER = re.compile(r" \((?:waves|rcp)\b[^()]*\)")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
@@ -132,7 +135,8 @@ def group_measured(matrix: Matrix) -> tuple[Group, ...]:
 
 def write_command(case: str, column: Column) -> str:
     """Shell command that runs `case` where `column` has it from."""
-    where = ["--backend", column.backend, "--subject", column.spec or column.subject]
+    target = ["--gfx", column.architecture] if column.evidence == "emulated" else []
+    where = ["--backend", column.backend, *target, "--subject", column.spec or column.subject]
     return shlex.join(["conformance", "show", case, *where])
 
 
@@ -174,8 +178,8 @@ def _size(result: Result) -> tuple[bool, int, str]:
 
 
 def _message_kind(message: str) -> str:
-    """The message without its numbers."""
-    return _NUMBERS.sub("#", message)
+    """The message without its numbers, and without how an emulator ran the case."""
+    return _NUMBERS.sub("#", _MANNER.sub("", message))
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

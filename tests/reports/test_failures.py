@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from conformance.backends.manner import ORDERS
+from conformance.backends.manner import Manner
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
 from conformance.reports.failures import group_unjudged
@@ -16,6 +18,7 @@ from conformance.reports.matrix import Matrix
 from conformance.reports.matrix import build_matrix
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
+from conformance.reports.result import Run
 from conformance.reports.result import SmallestCall
 
 
@@ -37,6 +40,17 @@ def test_numbers_do_not_split_a_group(arrange: Arrange, make_result: Callable[..
     results = [make_result(case=text, verdict="fail", message=text) for text in messages]
     (group,) = group_failures(arrange(results))
     assert len(group.results) == 3
+
+
+@pytest.mark.parametrize("manner", [Manner(order, 0, shift) for order in ORDERS for shift in (-1, 0, 1)])
+def test_how_an_emulator_ran_a_case_splits_no_group(
+    arrange: Arrange, make_result: Callable[..., Result], manner: Manner
+) -> None:
+    """The order of the waves is drawn for each case; a failure is no other one for it."""
+    ending = f" ({manner.words})" if manner.words else ""
+    messages = ("y[3] is 1, want 2", f"y[4] is 1, want 2{ending}", f"y[3] is 1, want 2{ending}")
+    results = [make_result(case=str(at), verdict="fail", message=text) for at, text in enumerate(messages)]
+    assert len(group_failures(arrange(results))) == 1
 
 
 def test_words_and_verdicts_split_groups(arrange: Arrange, make_result: Callable[..., Result]) -> None:
@@ -95,6 +109,16 @@ def test_unshrunk_case_still_has_a_command(arrange: Arrange, make_result: Callab
         "conformance show 'a b' --backend cuda --subject liger",
     )
     assert (group.message_is_of, group.worst_is_of) == ("", "")
+
+
+def test_an_emulated_case_names_its_target(
+    make_run: Callable[..., Run], make_journal: Callable[..., Journal], make_result: Callable[..., Result]
+) -> None:
+    """Else the command would run it on the target that is the default."""
+    run = make_run(backend="rocm-emulated", evidence="emulated", architecture="gfx1100")
+    matrix = build_matrix([make_journal([make_result(case="a", verdict="crash", message="died")], run)])
+    (group,) = group_failures(matrix)
+    assert group.command == "conformance show a --backend rocm-emulated --gfx gfx1100 --subject liger"
 
 
 def test_unjudged_cases_share_a_reason(arrange: Arrange, make_result: Callable[..., Result]) -> None:
