@@ -1,20 +1,30 @@
 """Failures that are probably one fault: a kernel that rounds once too often fails in nearly every clause.
 
-The criterion is narrow, since a wrong guess would hide a second fault behind the first. A result fails *by a
-little* if it is a `fail` whose every finding is an element beyond its bound, finite, and at most
-:data:`LITTLE` times it. ACC-1, which asks for the bound and for nothing else, must fail so, and no case of it
-in that operation in any other way, in any dtype; for gradients it is GRAD-1. A clause fails *alike* if each
-of its failures is by a little, in an output that failed so in ACC-1 or GRAD-1 with the same operation and
-dtype, and at most :data:`FURTHER` times as far. No verdict and no gate depends on this.
+Two kinds are told, each only where it makes half of a column's failures at least.
+
+*Errors beyond the bound by a little.* ACC-1, which asks for the bound and for nothing else, fails in an
+output by at most :data:`LITTLE` times its bound, in every dtype where it fails, and in no other way; for
+gradients it is GRAD-1. A result fails *alike* if its every finding is a finite element beyond its bound, one
+of them at least in such an output with the same operation and dtype, and there at most :data:`FURTHER` times
+as far.
+
+*One clause broken in one manner*: whatever a case set out to prove, the same finding, as of a changed input
+or a store outside, breaks the same clause.
+
+A result that fails in other ways as well is counted, and said to. No verdict and no gate depends on this.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
+from collections.abc import Callable
 from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace
 
 from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import Column
@@ -38,6 +48,10 @@ FURTHER = 2.0
 _ELEMENT = r"\w+\[[\d, ]*\] is \S+, must be \S+: \S+ times the bound"
 # As the judge says it: three findings at most, how many more, and how the backend ran the case.
 _BEYOND = re.compile(rf"({_ELEMENT}(?:; {_ELEMENT})*)(?:; and (\d+) more)?(?: \([^()]*\))?")
+# A finding up to its first number, whichever row of an operand it is about.
+_ROW = re.compile(r"\brow \d+ of ")
+_NO_MANNER = re.compile(rf"{_ELEMENT}|and \d+ more")
+_FIGURES = re.compile(r"[\d\[(]")
 
 #: Operation, dtype and output.
 _Kind = tuple[str, str, str]
@@ -48,92 +62,145 @@ class CommonFault:
     """What is probably one fault in one column, and what is not: together, all failures of the column."""
 
     column: Column
-    #: Failures of ACC-1 or GRAD-1, or both: to be mended before the rest is looked at.
-    first: tuple[Result, ...]
-    #: Failures of other clauses that fail alike.
-    alike: tuple[Result, ...]
-    others: tuple[Result, ...]
+    #: What it does, and where to begin.
+    says: str
+    clauses: tuple[str, ...]
+    #: Failures of the clauses to begin with, and of other clauses, that fail so.
+    first: tuple[Result, ...] = ()
+    alike: tuple[Result, ...] = ()
+    #: Failures among these that fail in other ways too.
+    mixed: tuple[Result, ...] = ()
+    others: tuple[Result, ...] = ()
+    #: By how much the bound is missed at most in the clauses to begin with, where that is the fault.
+    worst: float | None = None
 
     @property
-    def worst(self) -> float:
-        """By how much the bound is missed at most in :attr:`first`."""
-        return max(fraction for each in self.first for _, fraction in _beyond(each))
+    def made(self) -> int:
+        """How many failures it makes."""
+        return len(self.first) + len(self.alike)
 
 
 def find_common_faults(matrix: Matrix) -> tuple[CommonFault, ...]:
     """Each column's common fault, where there is one."""
-    found = (_find(column, matrix.column(column)) for column in matrix.columns)
-    return tuple(each for each in found if each.first and each.alike)
+    return tuple(filter(None, (_find(column, matrix.column(column)) for column in matrix.columns)))
+
+
+def _find(column: Column, results: Iterable[Result]) -> CommonFault | None:
+    failures = [each for each in results if standing(each) in FAULTS]
+    return _find_bound(column, failures) or _find_manner(column, failures)
 
 
 def write_common_fault(fault: CommonFault) -> str:
     """How many failures it makes, where to begin, and what is left."""
-    first, clauses = " and ".join(_clauses(fault.first)), _clauses(fault.alike)
-    made, rest = len(fault.first) + len(fault.alike), len(fault.others)
-    where = f"{count(made + rest, 'failure')} of {fault.column.label}"
+    first, clauses = " and ".join(fault.clauses), _clauses(fault.alike)
+    where = f"{count(fault.made + len(fault.others), 'failure')} of {fault.column.label}"
     alike = f"{count(len(fault.alike), 'case')} of {count(len(clauses), 'other clause')}"
+    mixed = f"; {len(fault.mixed)} of them fail in other ways too" if fault.mixed else ""
     text = (
-        f"Probably one fault makes {made} of {where}: {first} fails by up to {write_fraction(fault.worst)} "
-        f"times the bound, and {alike} fail likewise and in no other way ({', '.join(clauses)}). "
-        f"Mend {first} first."
+        f"Probably one fault makes {fault.made} of {where}: {fault.says}, and {alike} fail likewise "
+        f"({', '.join(clauses)}){mixed}. Mend {first} first: a second, smaller fault may hide among them."
     )
-    left = f" Look at the rest by itself: {count(rest, 'failure')} in {', '.join(_clauses(fault.others))}."
-    return text + left if rest else text
+    rest, others = len(fault.others), ", ".join(_clauses(fault.others))
+    return f"{text} Look at the rest by itself: {count(rest, 'failure')} in {others}." if rest else text
 
 
-def _find(column: Column, results: Iterable[Result]) -> CommonFault:
-    failures = [each for each in results if standing(each) in FAULTS]
+def _split(
+    fault: CommonFault,
+    failures: Sequence[Result],
+    fits: Callable[[Result], bool],
+    is_mixed: Callable[[Result], bool],
+) -> CommonFault | None:
+    """The fault with its failures; ``None`` if it is one, of no other clause, or less than half of all."""
+    fitting, others = [each for each in failures if fits(each)], [each for each in failures if not fits(each)]
+    alike = tuple(each for each in fitting if each.clause not in fault.clauses)
+    if not alike or len(fitting) < max(2, len(others)):
+        return None
+    first = tuple(each for each in fitting if each.clause in fault.clauses)
+    mixed = tuple(filter(is_mixed, fitting))
+    return replace(fault, first=first, alike=alike, mixed=mixed, others=tuple(others))
+
+
+def _find_bound(column: Column, failures: Sequence[Result]) -> CommonFault | None:
+    """Errors beyond the bound by a little, in outputs where ACC-1 or GRAD-1 has no others."""
     clauses, known = _find_first(failures)
-    fits = [_is_alike(each, known) for each in failures]
-    mixed = {each.clause for each, fit in zip(failures, fits, strict=True) if not fit}
-    parts: dict[str, list[Result]] = {"first": [], "alike": [], "others": []}
-    for each, fit in zip(failures, fits, strict=True):
-        first = fit and each.clause in clauses
-        parts["first" if first else "others" if each.clause in mixed else "alike"].append(each)
-    return CommonFault(column=column, **{name: tuple(part) for name, part in parts.items()})
+    if not known:
+        return None
+
+    def fits(result: Result) -> bool:
+        of = {kind: fraction for kind, fraction in _beyond(result).items() if kind in known}
+        return bool(of) and all(fraction <= FURTHER * known[kind] for kind, fraction in of.items())
+
+    worst, outputs = max(known.values()), " and ".join(dict.fromkeys(output for _, _, output in known))
+    says = f"{' and '.join(clauses)} fails in {outputs} by up to {write_fraction(worst)} times the bound"
+    fault = CommonFault(column=column, says=says, clauses=clauses, worst=worst)
+    return _split(fault, failures, fits, lambda each: not _beyond(each).keys() <= known.keys())
 
 
-def _find_first(failures: Sequence[Result]) -> tuple[set[str], dict[_Kind, float]]:
+def _find_first(failures: Sequence[Result]) -> tuple[tuple[str, ...], dict[_Kind, float]]:
     """Which of :data:`FIRST` fail by a little, the second only if it adds to the first, and by how much."""
-    clauses, known = set(), dict[_Kind, float]()
+    clauses, known = [], dict[_Kind, float]()
     for clause in FIRST:
-        found = _little(each for each in failures if clause in (each.clause, each.broken))
+        found = _little([each for each in failures if clause in (each.clause, each.broken)])
         if found.keys() - known.keys():
-            clauses.add(clause)
+            clauses.append(clause)
             known = found | known
-    return clauses, known
+    return tuple(clauses), known
 
 
-def _little(failures: Iterable[Result]) -> dict[_Kind, float]:
-    """By how much each kind fails, of operations that fail by a little alone."""
+def _little(failures: Sequence[Result]) -> dict[_Kind, float]:
+    """By how much each kind fails, of outputs that fail by a little alone, whatever the dtype."""
+    strange = {each.operation for each in failures if not _beyond(each)}
     found: dict[_Kind, float] = {}
-    otherwise = set()
     for each in failures:
-        kinds = dict(_beyond(each))
-        if not kinds:
-            otherwise.add(each.operation)
-        found |= {kind: max(fraction, found.get(kind, 0)) for kind, fraction in kinds.items()}
-    return {kind: fraction for kind, fraction in found.items() if kind[0] not in otherwise}
+        found |= {kind: max(fraction, found.get(kind, 0)) for kind, fraction in _beyond(each).items()}
+    far = {(operation, output) for (operation, _, output), much in found.items() if much > LITTLE}
+    return {kind: much for kind, much in found.items() if kind[0] not in strange and kind[::2] not in far}
 
 
-def _is_alike(result: Result, known: dict[_Kind, float]) -> bool:
-    kinds = dict(_beyond(result))
-    return bool(kinds) and all(
-        kind in known and fraction <= FURTHER * known[kind] for kind, fraction in kinds.items()
+def _beyond(result: Result) -> dict[_Kind, float]:
+    """By how much each output is beyond its bound; nothing if anything else is wrong."""
+    told = _BEYOND.fullmatch(result.message)
+    beyond = [each for each in result.measurements if each.breaks]
+    # What a message leaves out must be such elements as well.
+    if result.verdict != "fail" or not told or told[1].count(" must be ") + int(told[2] or 0) > len(beyond):
+        return {}
+    found: dict[_Kind, float] = {}
+    for each in beyond:
+        kind, fraction = (result.operation, result.dtype, each.quantity), each.fraction or 0.0
+        found[kind] = max(found.get(kind, 0.0), fraction if math.isfinite(fraction) else math.inf)
+    return found
+
+
+def _find_manner(column: Column, failures: Sequence[Result]) -> CommonFault | None:
+    """The finding that most failures share, where it always breaks one clause."""
+    told = {each.case: _manners(each) for each in failures}
+    found = Counter(manner for manners in told.values() for manner in set(manners) - {""})
+    faults = (_split_manner(column, failures, told, manner) for manner, _ in found.most_common())
+    return next(filter(None, faults), None)
+
+
+def _split_manner(
+    column: Column, failures: Sequence[Result], told: Mapping[str, Sequence[str]], manner: str
+) -> CommonFault | None:
+    # A case names the clause of its first finding.
+    broken = {each.broken for each in failures if told[each.case][:1] == [manner]}
+    if len(broken) != 1:
+        return None
+    (clause,) = broken
+    return _split(
+        CommonFault(column=column, says=f"{clause} is broken ({manner})", clauses=(clause,)),
+        failures,
+        lambda each: manner in told[each.case],
+        lambda each: set(told[each.case]) != {manner},
     )
 
 
-def _beyond(result: Result) -> Iterator[tuple[_Kind, float]]:
-    """What is beyond its bound by a little, and by how much; nothing if anything else is wrong."""
-    found = _BEYOND.fullmatch(result.message)
-    beyond = [each for each in result.measurements if each.breaks]
-    if result.verdict != "fail" or not found or not all((each.fraction or 0) <= LITTLE for each in beyond):
-        return
-    # What a message leaves out must be such elements as well.
-    if found[1].count(" must be ") + int(found[2] or 0) > len(beyond):
-        return
-    for each in beyond:
-        yield (result.operation, result.dtype, each.quantity), each.fraction or 0.0
+def _manners(result: Result) -> list[str]:
+    """Each finding without its numbers, in order; empty for an element and for what is left out."""
+    if result.verdict != "fail":
+        return []
+    findings = [_ROW.sub("", each) for each in result.message.split("; ")]
+    return ["" if _NO_MANNER.match(each) else _FIGURES.split(each)[0].rstrip(" :,") for each in findings]
 
 
 def _clauses(results: Iterable[Result]) -> list[str]:

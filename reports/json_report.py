@@ -62,7 +62,7 @@ def _describe_run(journal: Journal) -> dict[str, Any]:
 
 
 def _describe_common(fault: CommonFault, matrix: Matrix) -> dict[str, Any]:
-    parts = {"first": fault.first, "alike": fault.alike, "others": fault.others}
+    parts = {name: getattr(fault, name) for name in ("first", "alike", "mixed", "others")}
     cases = {name: [each.case for each in results] for name, results in parts.items()}
     column = matrix.columns.index(fault.column)
     return {"column": column, **cases, "worst": fault.worst, "text": write_common_fault(fault)}
