@@ -19,7 +19,7 @@ from conformance.reports.matrix import severity
 from conformance.reports.matrix import standing
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
-from conformance.reports.result import find_worst
+from conformance.reports.result import find_breaking
 from conformance.reports.wording import count
 from conformance.reports.wording import list_some
 
@@ -102,8 +102,8 @@ class Group:
 
     @property
     def worst(self) -> Measurement | None:
-        """The worst element over the group."""
-        return find_worst(measurement for each in self.results for measurement in each.measurements)
+        """The worst element beyond its bound over the group; ``None`` where no error is the failure."""
+        return find_breaking(measurement for each in self.results for measurement in each.measurements)
 
     @property
     def dtypes(self) -> tuple[str, ...]:

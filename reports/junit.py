@@ -23,6 +23,7 @@ from conformance.reports.matrix import columns_of
 from conformance.reports.matrix import standing
 from conformance.reports.result import Result
 from conformance.reports.result import Run
+from conformance.reports.result import find_breaking
 from conformance.reports.wording import write_commit
 from conformance.reports.wording import write_measurement
 
@@ -108,8 +109,9 @@ def _write_test(result: Result, column: Column, clauses: Mapping[str, str]) -> E
 def _explain(result: Result, column: Column, clauses: Mapping[str, str]) -> list[str]:
     broken = result.broken or result.clause
     lines = [f"{standing(result)}: {result.message}", f"breaks {broken}: {clauses.get(broken, '')}"]
-    if result.worst:
-        lines.append(write_measurement(result.worst))
+    worst = find_breaking(result.measurements)
+    if worst:
+        lines.append(write_measurement(worst))
     if result.smallest:
         lines += [f"smallest call: {result.smallest.call}", result.smallest.message]
     lines.append(result.smallest.command if result.smallest else write_command(result.case, column))

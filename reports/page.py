@@ -30,6 +30,7 @@ from conformance.reports.result import EVIDENCE
 from conformance.reports.result import PROVEN
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
+from conformance.reports.result import find_breaking
 from conformance.reports.result import find_worst
 from conformance.reports.wording import clip
 from conformance.reports.wording import write_figures
@@ -161,7 +162,7 @@ def _write_more(result: Result) -> dict[str, Any]:
     """What only a fault has."""
     if standing(result) not in FAULTS:
         return {}
-    smallest, worst = result.smallest, result.worst
+    smallest, worst = result.smallest, find_breaking(result.measurements)
     facts = {
         "breaks": result.broken if result.broken != result.clause else "",
         "worst": write_measurement(worst) if worst else "",

@@ -200,6 +200,11 @@ def find_worst(measurements: Iterable[Measurement]) -> Measurement | None:
     return max(bounded, key=lambda each: _rank(each.fraction), default=None)
 
 
+def find_breaking(measurements: Iterable[Measurement]) -> Measurement | None:
+    """The worst measurement beyond its bound; ``None`` where no error is the failure."""
+    return find_worst(each for each in measurements if each.breaks)
+
+
 def _rank(fraction: float | None) -> float:
     """Order NaN above every number: a NaN where a number belongs is the worst error there is."""
     return math.inf if fraction is None or math.isnan(fraction) else fraction
