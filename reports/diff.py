@@ -48,6 +48,7 @@ from conformance.reports.result import EVIDENCE
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import SubjectRecord
+from conformance.reports.wording import clip
 from conformance.reports.wording import count
 from conformance.reports.wording import write_declarations
 from conformance.reports.wording import write_fraction
@@ -55,6 +56,9 @@ from conformance.reports.wording import write_fraction
 
 #: Change of the worst error, in bounds, that another order of summation can make.
 NOISE = 0.4
+
+#: Characters of a message that are shown.
+_MAX_TEXT = 400
 
 #: Every kind of change, and whether it is for the worse; in the order in which they are told.
 KINDS: Mapping[str, bool] = {
@@ -226,7 +230,7 @@ def _change_of_rank(was: Result, now: Result) -> str:
 
 
 def _because(result: Result) -> str:
-    return f": {result.message}" if result.message and _rank(result) != _HOLDS else ""
+    return f": {clip(result.message, _MAX_TEXT)}" if result.message and _rank(result) != _HOLDS else ""
 
 
 def _change_of_error(old: _Known, new: _Known) -> Iterator[tuple[str, str]]:

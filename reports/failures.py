@@ -135,9 +135,13 @@ def group_measured(matrix: Matrix) -> tuple[Group, ...]:
 
 def write_command(case: str, column: Column) -> str:
     """Shell command that runs `case` where `column` has it from."""
+    return shlex.join(["conformance", "show", case, *where_of(column)])
+
+
+def where_of(column: Column) -> list[str]:
+    """The options of a command that runs something where `column` has it from."""
     target = ["--gfx", column.architecture] if column.evidence == "emulated" else []
-    where = ["--backend", column.backend, *target, "--subject", column.spec or column.subject]
-    return shlex.join(["conformance", "show", case, *where])
+    return ["--backend", column.backend, *target, "--subject", column.spec or column.subject]
 
 
 def spread(groups: Sequence[Group]) -> Sequence[Group]:

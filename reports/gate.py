@@ -40,6 +40,7 @@ from conformance.reports.speeds import SpeedLimit
 from conformance.reports.speeds import find_slow
 from conformance.reports.waivers import Waiver
 from conformance.reports.waivers import waivable
+from conformance.reports.wording import clip
 from conformance.reports.wording import count
 from conformance.reports.wording import list_declarations
 from conformance.reports.wording import write_proven
@@ -148,7 +149,10 @@ def _waive(parts: Sequence[Journal], policy: Policy) -> tuple[tuple[Journal, ...
 
 def write_outcome(outcome: Outcome, asked: Asked) -> str:
     """The answer in words: one headline, the reasons, the failures with what mends them, and the counts."""
-    blocks = [[_headline(outcome)], [f"- {reason}" for reason in (*outcome.unproven, *outcome.closed)]]
+    blocks = [
+        [_headline(outcome)],
+        [f"- {clip(reason, _MAX_REASON)}" for reason in (*outcome.unproven, *outcome.closed)],
+    ]
     blocks += [[write_common_fault(each)] for each in find_common_faults(outcome.matrix)]
     blocks += list(_write_failures(outcome, asked))
     if outcome.changes:
@@ -179,6 +183,9 @@ def _headline(outcome: Outcome) -> str:
 #: Groups of failures that are told in full; `conformance report` tells all.
 _GROUPS = 10
 
+#: Characters of a reason, and of a message or a call, that are shown.
+_MAX_REASON, _MAX_TEXT = 1000, 400
+
 
 def _write_failures(outcome: Outcome, asked: Asked) -> Iterator[list[str]]:
     subjects = {each.name: each for journal in outcome.journals for each in journal.run.subjects}
@@ -192,9 +199,9 @@ def _write_failures(outcome: Outcome, asked: Asked) -> Iterator[list[str]]:
             "says": group.message,
             "look at": _place_of(subjects[first.subject], first.operation, in_place="in-place" in first.case),
             "compare": ", ".join(group.bugs),
-            "again": group.command,
         }
-        told = [f"  {name:8} {text}" for name, text in fields.items() if text]
+        told = [f"  {name:8} {clip(text, _MAX_TEXT)}" for name, text in fields.items() if text]
+        told.append(f"  again    {group.command}")
         yield [f"{group.title} ({count(len(group.results), 'case')})", *told]
     if len(groups) > _GROUPS:
         yield [

@@ -36,6 +36,9 @@ from conformance.reports.result import Run
 __all__ = ["Journal", "JournalError", "JournalWriter", "read_journal", "read_journals"]
 
 
+#: Of a long list, how much is told.
+_SOME = 3
+
 #: What is wrong with a journal that went through git's ``autocrlf``, an editor or a transfer as text.
 _CONVERTED = (
     "its line endings were converted to CRLF after it was written: convert them back (sed -i 's/\\r$//'), "
@@ -167,7 +170,7 @@ def read_journals(paths: Iterable[Path], *, salvage: bool = False) -> tuple[Jour
     given = tuple(paths)
     found = dict.fromkeys(file for path in given for file in _list_files(path))
     if not found:
-        names = ", ".join(map(str, given)) or "no path"
+        names = join_some(list(map(str, given)), "path", ", ") or "no path"
         raise JournalError(f"no journal (*.jsonl) was found in {names}; {WANTED}")
     return tuple(journal for file in found for journal in _read_file(file, salvage=salvage))
 
@@ -267,8 +270,8 @@ def _read_result(path: Path, line: Line, run: Run) -> Result:
     result, known = Result.from_json(line.record), [subject.name for subject in run.subjects]
     if result.subject not in known:
         raise JournalError(
-            f"{path}, line {line.number} is misshapen: subject is {result.subject!r}; it must be one of "
-            f"{', '.join(known)}"
+            f"{path}, line {line.number} is misshapen: subject is {result.subject[:40]!r}; it must be "
+            f"one of {join_some(known, 'subject', ', ')}"
         )
     return result
 
@@ -293,9 +296,17 @@ def _finish(path: Path, part: _Part, more: int) -> Journal:
     )
 
 
+def join_some(texts: Sequence[str], noun: str, separator: str = "; ") -> str:
+    """The first few, and how many more there are: a damaged file may have a thousand of anything."""
+    more = len(texts) - _SOME
+    left = [f"and {more} more {noun}{'s' if more > 1 else ''}"] if more > 0 else []
+    return separator.join([*texts[:_SOME], *left])
+
+
 def _find_problems(part: _Part, more: int) -> Iterator[str]:
     """Everything that keeps a part from being whole, worst first."""
-    yield from part.problems
+    if part.problems:
+        yield join_some(part.problems, "such line")
     if part.loose:
         numbers = ", ".join(map(str, part.loose[:3])) + (" …" if len(part.loose) > 3 else "")
         what = f"line {numbers} does" if len(part.loose) == 1 else f"lines {numbers} do"

@@ -18,6 +18,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from conformance.reports.failures import where_of
 from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import OPEN
 from conformance.reports.matrix import SEVERITY
@@ -102,7 +103,7 @@ def _names(matrix: Matrix, field: str) -> list[str]:
 
 
 def _describe(column: Column) -> dict[str, str]:
-    where = shlex.join(["--backend", column.backend, "--subject", column.spec or column.subject])
+    where = shlex.join(where_of(column))
     return {
         "label": column.label,
         "subject": f"{column.subject} {column.version}",

@@ -113,6 +113,15 @@ def test_stronger_evidence_will_do(on: Any) -> None:
     assert ask([gpu], requirements=(Requirement("emulated", "gfx942"),))[0] == 2
 
 
+def test_a_long_message_is_cut(on: Any) -> None:
+    """An exception may hold a whole program; the gate says how much it leaves out."""
+    long = "x" * 9000
+    code, said = ask([on("cuda", mask="fail", graph="toolchain", message=long)])
+    assert code == 2
+    assert said.count("characters more]") == 2
+    assert len(said) < 4000
+
+
 def test_a_case_that_is_missing(on: Any) -> None:
     """Of every machine; unless it is not demanded."""
     code, said = ask([on("cuda"), on("interpreter", graph="")])

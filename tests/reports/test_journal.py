@@ -276,3 +276,28 @@ def test_no_journal_is_an_error(tmp_path: Path) -> None:
         read_journals([tmp_path])
     with pytest.raises(JournalError, match="no path"):
         read_journals([])
+
+
+def test_a_damaged_file_is_told_in_a_few_words(
+    tmp_path: Path, make_run: Callable[..., Run], make_result: Callable[..., Result]
+) -> None:
+    """However many of its lines are misshapen: the first few stand for all, with their number."""
+    path = tmp_path / "run.jsonl"
+    with JournalWriter(path, make_run()) as writer:
+        for at in range(900):
+            writer.write(make_result(case=str(at)))
+    path.write_text(path.read_text().replace('"name": "liger"', '"name": "tiger"', 1))
+    (journal,) = read_journals([path], salvage=True)
+    says = "line 4 is misshapen: subject is 'liger'; it must be one of tiger; and 897 more such lines"
+    assert says in journal.problem
+    assert len(journal.problem) < 500
+
+
+def test_paths_without_a_journal_are_told_in_a_few_words(tmp_path: Path) -> None:
+    """As a shell's pattern may give them by the hundred."""
+    folders = [tmp_path / str(at) for at in range(300)]
+    for folder in folders:
+        folder.mkdir()
+    with pytest.raises(JournalError, match="and 297 more paths; ") as caught:
+        read_journals(folders)
+    assert len(str(caught.value)) < 1000
