@@ -7,6 +7,7 @@ runs have one case they must agree, and the one with the larger error is kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from conformance.reports.journal import Journal
 from conformance.reports.journal import JournalWriter
+from conformance.reports.journal import join_some
 from conformance.reports.matrix import standing
 from conformance.reports.result import Result
 from conformance.reports.result import Run
@@ -32,7 +34,7 @@ def merge_journals(journals: Sequence[Journal], *, salvage: bool = False) -> tup
 
     A journal that is not whole is refused, unless `salvage` is given; its part then stays incomplete.
     Raises :class:`MergeError` for different suites, for one subject in two versions, of two commits or
-    with two contracts, and for results of one case that disagree.
+    with two contracts or from two files, and for results of one case that disagree.
     """
     if not salvage:
         _refuse_incomplete(journals)
@@ -57,13 +59,23 @@ def write_merged(path: Path, parts: Sequence[Journal]) -> None:
 
 
 def _kind(run: Run) -> Run:
-    """What runs on machines of one kind share; the chosen cases may differ."""
-    return replace(_without_sources(run), started="", selection="")
+    """What runs on machines of one kind share; the chosen cases may differ, and how a subject was named."""
+    subjects = (replace(each, spec="", calls={}) for each in _without_sources(run).subjects)
+    return replace(run, subjects=tuple(subjects), started="", selection="")
 
 
 def _without_sources(run: Run) -> Run:
     """The same run, and nothing about the files that its subjects were loaded from."""
     return replace(run, subjects=tuple(replace(each, sources="") for each in run.subjects))
+
+
+def _sources(run: Run) -> list[str]:
+    return [each.sources for each in run.subjects]
+
+
+def _module(spec: str) -> str:
+    """Where a subject comes from, however it is spelt: ``right`` for ``a/right.py:f`` and ``a.right:f``."""
+    return re.split(r"[/\\.]", re.sub(r"(\.py)?(:.*)?$", "", spec))[-1]
 
 
 def _refuse_incomplete(journals: Iterable[Journal]) -> None:
@@ -96,6 +108,14 @@ def _check_subjects(journals: Sequence[Journal]) -> None:
                 raise MergeError(where.format("commits", *commits))
             if (known.contracts, _offers(known)) != (subject.contracts, _offers(subject)):
                 raise MergeError(where.format("contracts", *map(_contract, _differing(known, subject))))
+            if _have_other_files(known, subject):
+                raise MergeError(where.format("files", known.spec, subject.spec))
+
+
+def _have_other_files(one: SubjectRecord, two: SubjectRecord) -> bool:
+    """Whether two files gave subjects of one name; one file may have two digests, by how it was named."""
+    known = one.sources and two.sources and one.sources != two.sources
+    return bool(known) and _module(one.spec) != _module(two.spec)
 
 
 def _offers(subject: SubjectRecord) -> dict[str, set[str]]:
@@ -134,7 +154,7 @@ def _join(journals: Sequence[Journal]) -> Journal:
     selections = dict.fromkeys(run.selection for run in runs)
     problems = [f"{journal.path.name}: {journal.problem}" for journal in journals if journal.problem]
     # Of results from several sources no single digest is true.
-    alike = all(run.subjects == runs[0].subjects for run in runs)
+    alike = all(_sources(run) == _sources(runs[0]) for run in runs)
     return Journal(
         path=journals[0].path,
         run=replace(
@@ -144,7 +164,7 @@ def _join(journals: Sequence[Journal]) -> Journal:
         ),
         results=tuple(result for _, result in kept.values()),
         complete=not problems,
-        problem="; ".join(problems),
+        problem=join_some(problems, "journal"),
         sealed=all(journal.sealed for journal in journals),
     )
 

@@ -65,6 +65,43 @@ def test_shards_become_one_part_whatever_files_they_say(
     assert len(part.results) == 2
 
 
+def from_file(found: Journal, spec: str, digest: str = "", line: int = 3) -> Journal:
+    """The journal with a subject that was loaded so."""
+    (subject,) = found.run.subjects
+    named = replace(subject, spec=spec, sources=digest, calls={"rms_norm": {"call": f"{spec}:{line}"}})
+    return replace(found, run=replace(found.run, subjects=(named,)))
+
+
+@pytest.mark.parametrize("device", ["NVIDIA H200", "B200"])
+def test_one_name_for_two_files(journal: Make, make_result: Make, device: str) -> None:
+    """Outside of a repository nothing but the files tells two subjects apart; no result need contradict."""
+    one = from_file(journal("one", make_result(case="a")), "right.py:subject", "a" * 16)
+    two = from_file(journal("two", make_result(case="b"), device=device), "wrong.py:subject", "b" * 16)
+    says = r"judged different files of liger: right\.py:subject and wrong\.py:subject"
+    with pytest.raises(MergeError, match=says):
+        merge_journals([one, two])
+
+
+@pytest.mark.parametrize(
+    ("spec", "digest"),
+    [
+        ("../kernels/mine.py:subject", "a" * 16),
+        ("/srv/kernels/mine.py:subject", "a" * 16),
+        ("kernels.mine:subject", "b" * 16),
+        ("entry-point", "a" * 16),
+        ("other.py:subject", ""),
+    ],
+)
+def test_one_file_spelt_in_two_ways(journal: Make, make_result: Make, spec: str, digest: str) -> None:
+    """It is one subject still: shards become one part, and where both have a case they must agree."""
+    one = from_file(journal("one", make_result(case="a")), "mine.py:subject", "a" * 16)
+    two = from_file(journal("two", make_result(case="b")), spec, digest, line=4)
+    (part,) = merge_journals([one, two])
+    assert len(part.results) == 2
+    with pytest.raises(MergeError, match="different verdicts: pass and fail"):
+        merge_journals([one, replace(two, results=(make_result(case="a", verdict="fail"),))])
+
+
 def test_machines_keep_apart(journal: Make, make_result: Callable[..., Result], tmp_path: Path) -> None:
     """The journal of two GPUs and an interpreter has three parts, and reads back as it was."""
     machines = [
@@ -214,6 +251,14 @@ def test_a_run_that_broke_off_is_refused(
     write_merged(tmp_path / "all.jsonl", parts)
     read = read_journals([tmp_path / "all.jsonl"])
     assert [each.problem for each in read] == ["a.jsonl: line 7 is cut", ""]
+
+
+def test_a_hundred_broken_runs_are_told_in_a_few_words(journal: Make, make_result: Make) -> None:
+    """The first few, and how many more."""
+    whole = [journal(str(at), make_result(case=str(at))) for at in range(99)]
+    broken = [replace(each, problem="cut", complete=False) for each in whole]
+    (part,) = merge_journals(broken, salvage=True)
+    assert part.problem == "0.jsonl: cut; 1.jsonl: cut; 2.jsonl: cut; and 96 more journals"
 
 
 def test_a_merged_journal_is_never_overwritten(
