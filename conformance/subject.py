@@ -189,6 +189,11 @@ class Subject:
                 raise TypeError(
                     f"Subject.{attribute} is {getattr(self, attribute)!r}; it must be a non-empty string"
                 )
+            if not getattr(self, attribute).isprintable():
+                raise ValueError(
+                    f"Subject.{attribute} is {getattr(self, attribute)!r}; it must be one line of printable "
+                    "characters, as it stands in headings and in names of files"
+                )
         if not isinstance(self.kernels, Mapping) or not self.kernels:
             raise TypeError(
                 "Subject.kernels must map an operation's name to a conformance.Kernel, and hold at least one"

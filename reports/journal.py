@@ -28,6 +28,7 @@ from conformance.reports.lines import parse_line
 from conformance.reports.lines import write_line
 from conformance.reports.mistaken import HEADER
 from conformance.reports.mistaken import WANTED
+from conformance.reports.mistaken import is_special
 from conformance.reports.mistaken import remedy
 from conformance.reports.result import Result
 from conformance.reports.result import Run
@@ -186,6 +187,9 @@ def _is_converted(lines: Sequence[bytes]) -> bool:
 
 def _read_bytes(path: Path) -> bytes:
     try:
+        # To read a pipe would wait for whoever writes into it.
+        if is_special(path):
+            raise JournalError(f"{path} is not a regular file; {WANTED}")
         data = path.read_bytes()
     except OSError as error:
         raise JournalError(f"{path} cannot be read: {error.strerror}; {WANTED}") from error

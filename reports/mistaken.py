@@ -21,6 +21,11 @@ _PACKED = {
 }
 
 
+def is_special(path: Path) -> bool:
+    """Whether it is a pipe or a device, and no file or folder. Raises :class:`OSError` if nobody may ask."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def remedy(path: Path, data: bytes) -> str:
     """What to do about the file at `path`, which holds `data` and is no journal."""
     for magic, tool in _PACKED.items():

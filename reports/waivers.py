@@ -28,6 +28,7 @@ from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import OPEN
 from conformance.reports.matrix import Column
 from conformance.reports.matrix import standing
+from conformance.reports.mistaken import is_special
 from conformance.reports.result import Result
 from conformance.reports.wording import count
 from conformance.reports.wording import list_some
@@ -93,6 +94,8 @@ def read_waivers(path: Path) -> tuple[Waiver, ...]:
     Raises :class:`WaiverError` for a file that cannot be read, and for a waiver that lacks something.
     """
     try:
+        if is_special(path):
+            raise WaiverError(f"{path} is not a regular file; give a TOML file of waivers")
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise WaiverError(f"{path} cannot be read: {error.strerror}") from error

@@ -108,6 +108,14 @@ def test_what_cannot_be_found_is_named(spec: str, said: str) -> None:
             "unexpected keyword argument 'kernel'",
         ),
         (HEAD + "subject = Subject(name='', version='1', kernels={})", "Subject.name is ''"),
+        (
+            HEAD + "subject = Subject(name='a\\nb', version='1', kernels={})",
+            "is 'a\\nb'; it must be one line",
+        ),
+        (
+            HEAD + "subject = Subject(name='s', version='\\x1b[2J', kernels={})",
+            "it must be one line of printable",
+        ),
         (HEAD + "subject = Subject(name='s', version='1', kernels={})", "Subject.kernels must map"),
         (
             HEAD + "subject = Subject(name='s', version='1', kernels={'softmax': Kernel(call=print)})",

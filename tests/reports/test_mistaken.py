@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ from conformance.reports.render import FORMATS
 from conformance.reports.render import render
 from conformance.reports.result import Result
 from conformance.reports.result import Run
+from conformance.reports.waivers import WaiverError
+from conformance.reports.waivers import read_waivers
 
 
 @pytest.fixture
@@ -94,3 +97,14 @@ def test_a_damaged_journal_can_be_salvaged(journal: Journal) -> None:
     assert "line 4 is not JSON: Expecting value at character 1; `conformance merge --salvage` takes" in said
     (salvaged,) = read_journals([journal.path], salvage=True)
     assert salvaged.problem == "line 4 is not JSON: Expecting value at character 1"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Given by its name or found in a folder, as a journal or as waivers."""
+    pipe = tmp_path / "run.jsonl"
+    os.mkfifo(pipe)
+    assert "is not a regular file; give a journal" in refusal(pipe)
+    with pytest.raises(JournalError, match="is not a regular file"):
+        read_journals([tmp_path])
+    with pytest.raises(WaiverError, match="is not a regular file; give a TOML file of waivers"):
+        read_waivers(pipe)
