@@ -107,14 +107,20 @@ def list_declarations(runs: Iterable[Run]) -> list[str]:
 
 
 def list_warnings(journals: Sequence[Journal], matrix: Matrix) -> list[str]:
-    """What a reader must know before trusting the matrix: cut journals, columns that prove nothing."""
+    """What a reader must know before trusting the matrix: cut journals, columns that show nothing."""
     warnings = [f"{each.path.name} is not whole: {each.problem}." for each in journals if not each.complete]
     repeated = len(journals) > 1 and _count_repeated(journals)
     if repeated:
         twice = count(repeated, "case")
         warnings.append(f"{twice} stand in more than one of these journals; the worst result of each counts.")
-    barren = [column for column in matrix.columns if not any(map(proves, matrix.column(column)))]
-    return warnings + [f"Nothing was proven for {column.label}." for column in barren]
+    for column in matrix.columns:
+        results = matrix.column(column)
+        proven = {(standing(each), each.level) for each in results if proves(each)}
+        if not proven:
+            warnings.append(f"Nothing was proven for {column.label}.")
+        elif {name for name, _ in proven} == {"refused"} and ("refused", "compute-or-refuse") in proven:
+            warnings.append(f"Nothing was computed for {column.label}: it refused wherever it may.")
+    return warnings
 
 
 def _count_repeated(journals: Sequence[Journal]) -> int:

@@ -57,6 +57,25 @@ def test_properties_prove_nothing(
     assert write_headline(journals, build_matrix(journals)) == "Nothing was proven: measured 1."
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "warned"), [("refused", True), ("refused pass", False), ("refused fail", False)]
+)
+def test_a_column_that_computes_nothing(
+    make_journal: Callable[..., Journal], make_result: Callable[..., Result], verdicts: str, warned: bool
+) -> None:
+    """Each refusal is allowed, and all together are no green report; where a refusal is due, it is one."""
+    may = [
+        make_result(case=str(at), verdict=verdict, level="compute-or-refuse")
+        for at, verdict in enumerate(verdicts.split())
+    ]
+    due = make_result(case="due", verdict="refused", level="must-refuse")
+    journals = [make_journal([*may, due])]
+    matrix = build_matrix(journals)
+    assert ["Nothing was computed" in each for each in list_warnings(journals, matrix)] == [True] * warned
+    assert not write_headline(journals, matrix).startswith("PASS") or verdicts == "refused pass"
+    assert write_headline([make_journal([due])], build_matrix([make_journal([due])])).startswith("PASS")
+
+
 def test_warnings(
     make_journal: Callable[..., Journal], make_result: Callable[..., Result], make_run: Callable[..., Run]
 ) -> None:
