@@ -154,6 +154,18 @@ def test_report_says_where_it_cannot_write(capsys: pytest.CaptureFixture[str], j
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"), [("a.md", "# Conformance"), ("a.html", "<!doctype html>"), ("a.json", "{")]
+)
+def test_a_files_ending_says_its_format(journal: Path, name: str, begins: str) -> None:
+    """Nobody means a terminal's text by report.html; `--format` has the last word."""
+    output = journal.with_name(name)
+    assert run("report", str(journal), "-o", str(output)) == 0
+    assert output.read_text().lower().startswith(begins.lower())
+    assert run("report", str(journal), "--format", "terminal", "-o", str(output)) == 0
+    assert not output.read_text().lower().startswith(begins.lower())
+
+
 @pytest.mark.parametrize(("end", "said"), [(">/dev/full", "No space left on device"), (">&-", "")])
 def test_output_that_cannot_be_written(journal: Path, end: str, said: str) -> None:
     """One sentence and exit code 2, never 1, which is the kernel's fault; nothing where it was closed."""

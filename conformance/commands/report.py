@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from conformance.commands.usage import Subparsers
 
 
+#: What an output file's ending says of its format, where nothing else does.
+ENDINGS = {".md": "markdown", ".html": "html", ".json": "json", ".xml": "junit", ".svg": "badge"}
+
+
 def add(commands: Subparsers) -> None:
     """State the arguments."""
     parser = commands.add_parser("report", help="the matrix and the failures of finished runs")
@@ -34,11 +38,11 @@ def add(commands: Subparsers) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        default="terminal",
         metavar="FORMAT",
-        help="terminal (the default), markdown, cases (a row for each case, to compare machines), html (one "
+        help="terminal, markdown, cases (a row for each case, to compare machines), html (one "
         "page that needs no network), json (the matrix for a program), junit (for a CI's page of tests), "
-        "github-summary, github-comment, github-annotations (for a workflow), badge (SVG), speeds (tables)",
+        "github-summary, github-comment, github-annotations (for a workflow), badge (SVG), speeds (tables) "
+        "(default: what the ending of OUTPUT says, else terminal)",
     )
     parser.add_argument(
         "--clause",
@@ -62,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             f"cannot write {options.output}: a report does not replace a journal; take another ending"
         )
+    if options.format is None:
+        options.format = ENDINGS.get(options.output.suffix if options.output else "", "terminal")
     journals = [_choose(each, options.clause) for each in read_journals(options.results)]
     changes = _compare(options, journals) if options.baseline else []
     deliver(render(options.format, journals, STATEMENTS, changes), options.output)
