@@ -30,6 +30,7 @@ from conformance.case import parse_case
 from conformance.clause import Level
 from conformance.expectation import expectation
 from conformance.fresh import FreshProcesses
+from conformance.orphans import no_copies
 from conformance.places import defined_calls
 from conformance.provenance import source_digest
 from conformance.reports.result import Result
@@ -315,7 +316,7 @@ class Session:
 
         spec = spec or self._spec
         if spec not in self._loaded:
-            with self.backend.loading():
+            with no_copies(), self.backend.loading():
                 self._loaded[spec] = load_subject(spec)
         return self._loaded[spec]
 
@@ -368,6 +369,8 @@ def _be_the_first_to_go() -> None:
 def main() -> None:
     """Serve the parent whose pipe is file descriptor ``argv[1]``."""
     pipe = Connection(int(sys.argv[1]))
+    # What a subject forks neither answers nor keeps the parent from hearing that the worker died.
+    os.register_at_fork(after_in_child=pipe.close)
     # Whatever the subject prints must not look like a test's output, nor like an answer.
     os.dup2(2, 1)
     _be_the_first_to_go()

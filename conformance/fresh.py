@@ -25,6 +25,7 @@ from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.case import parse_case
 from conformance.orphans import die_with
+from conformance.orphans import no_copies
 
 
 #: What the first call imports: seconds, once here instead of once in every process.
@@ -87,7 +88,8 @@ def _serve(pipe: Connection, play: Play, load: Load) -> None:
             return
         _warm_up()
         if not load_in_each:
-            load()
+            with no_copies():
+                load()
         children = [_fork(play, parse_case(id), subject) for id in ids]
         until = time.monotonic() + seconds
         answers = [_await(*child, until) for child in children]
@@ -121,7 +123,8 @@ def _warm_up() -> None:
 
 def _answer(pipe: Connection, play: Play, case: Case, subject: str) -> None:
     try:
-        answer: dict[str, Any] = {"digests": play(case, subject)}
+        with no_copies():
+            answer: dict[str, Any] = {"digests": play(case, subject)}
     # Whatever the subject raises here is told to the worker, which asked.
     except Exception as error:  # noqa: BLE001
         answer = {"error": f"{type(error).__name__}: {error}"}

@@ -39,6 +39,7 @@ from conformance.memory import as_bytes
 from conformance.memory import buffer_bytes
 from conformance.memory import place
 from conformance.memory import place_far
+from conformance.orphans import no_copies
 from conformance.reports.result import Measurement
 from conformance.subject import Contract
 from conformance.subject import Kernel
@@ -56,7 +57,8 @@ class SubjectRaised(Exception):
 def subjects_code() -> Iterator[None]:
     """Everything that runs the subject's code runs in here."""
     try:
-        yield
+        with no_copies():
+            yield
     except (Broken, BackendUnavailable):
         raise
     # Whatever a kernel raises is an observation about it.

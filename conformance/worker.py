@@ -13,17 +13,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import IO
 from typing import Any
+from typing import TypeVar
 
 from conformance.case import Case
 from conformance.execution import blank_result
+from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
 from conformance.reports.result import SmallestCall
+from conformance.reports.result import SubjectRecord
 
 
 #: Seconds for starting: importing torch, Triton and the subject, running the canaries.
@@ -53,6 +58,34 @@ class WorkerDied(Exception):
     def __init__(self, verdict: str, message: str) -> None:
         super().__init__(message)
         self.verdict = verdict
+
+
+#: Said of what a subject has written to the worker's pipe, or a copy of the worker that it forked.
+_NO_ANSWER = "the process gave no answer to what it was asked: the subject wrote where the worker answers"
+
+Answer = TypeVar("Answer")
+
+
+def _greeting(answer: dict[str, Any]) -> dict[str, Any]:
+    if "refusal" not in answer:
+        _ = SubjectRecord(**answer["subject"]), answer["environment"]["evidence"], answer["canaries"]
+    return answer
+
+
+def _result(case: Case, answer: dict[str, Any]) -> Result:
+    result = Result.from_json(answer)
+    if result.case != case.id or result.verdict not in VERDICTS:
+        raise ValueError(result.case)
+    return result
+
+
+def _smallest(answer: dict[str, Any]) -> tuple[SmallestCall | None, str]:
+    found = answer["smallest"]
+    return SmallestCall(**found) if found else None, str(answer["note"])
+
+
+def _script(answer: dict[str, Any]) -> dict[str, Any]:
+    return answer if "refusal" in answer else {"script": answer["script"]}
 
 
 class Worker:
@@ -108,7 +141,7 @@ class Worker:
         if self._process is None:
             self.launch()
         try:
-            greeting = self._receive(START_SECONDS)
+            greeting = self._receive(START_SECONDS, _greeting)
         except WorkerDied as death:
             raise WorkerRefused(
                 f"the worker for subject {self._order['subject']} did not start: {death}"
@@ -126,7 +159,7 @@ class Worker:
         request = {"do": "run", "case": case.id, "bugs": case.bugs, "subject": subject}
         started = time.perf_counter()
         try:
-            result = Result.from_json(self._ask(request, seconds))
+            result = self._ask(request, seconds, partial(_result, case))
             if result.verdict == "crash":
                 # The device's context is lost; the next case gets a fresh process.
                 self.stop(kill=True)
@@ -150,20 +183,20 @@ class Worker:
         The text says of a failure that it needs the calls before it, so that no call alone shows it.
         """
         try:
-            answer = self._ask({"do": "shrink", "case": case.id}, seconds)
-        except WorkerDied:
+            return self._ask({"do": "shrink", "case": case.id}, seconds, _smallest)
+        except (WorkerDied, WorkerRefused):
             return None, ""
-        found = answer["smallest"]
-        return SmallestCall(**found) if found else None, answer["note"]
 
     def script(self, case: Case, seconds: float) -> dict[str, Any]:
         """A failed case as a script: ``{"script": …}``, or ``{"refusal": …}`` with one sentence.
 
         Raises :class:`WorkerDied` if the process did.
         """
-        return self._ask({"do": "script", "case": case.id}, seconds)
+        return self._ask({"do": "script", "case": case.id}, seconds, _script)
 
-    def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    def _ask(
+        self, request: Mapping[str, Any], seconds: float, read: Callable[[dict[str, Any]], Answer]
+    ) -> Answer:
         if self._process is None or self._process.poll() is not None:
             self.stop()
             self.start()
@@ -175,18 +208,22 @@ class Worker:
             self.stop()
             self.start()
             self._pipe.send_bytes(json.dumps(request).encode())
-        return self._receive(seconds)
+        return self._receive(seconds, read)
 
-    def _receive(self, seconds: float) -> dict[str, Any]:
+    def _receive(self, seconds: float, read: Callable[[dict[str, Any]], Answer]) -> Answer:
+        """What `read` makes of the answer; it raises where the answer is to no such request."""
         assert self._pipe is not None, "start() has opened the pipe"
         try:
             if not self._pipe.poll(seconds):
                 self.stop(kill=True)
                 raise WorkerDied("timeout", f"no answer within {seconds:g} s")
-            answer: dict[str, Any] = json.loads(self._pipe.recv_bytes())
-            return answer
+            return read(json.loads(self._pipe.recv_bytes()))
         except (EOFError, ConnectionResetError):
             raise WorkerDied("crash", self._obituary()) from None
+        # Python's pipe raises OSError for a length that cannot be one.
+        except (OSError, ValueError, TypeError, LookupError, AttributeError):
+            self.stop(kill=True)
+            raise WorkerDied("crash", _NO_ANSWER) from None
 
     def _obituary(self) -> str:
         """How the process ended, with the last line that it printed."""

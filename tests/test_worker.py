@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ def case(width: int) -> Case:
 
 
 HARMLESS = case(17)
+#: Asks processes in which nothing was called before.
+FRESH = parse_case("STATE-1/rms_norm/forward/float16/4x129/procedure=sequence/regime=eps-sized")
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,59 @@ def test_what_a_subject_prints_is_no_answer(worker: Worker) -> None:
     """A flood on standard output neither blocks the process nor looks like a result."""
     result = worker.run(case(11), 60)
     assert (result.verdict, result.case) == ("pass", case(11).id)
+
+
+@pytest.mark.parametrize("width", [19, 21], ids=["returns", "raises"])
+def test_a_copy_that_a_subject_forks_goes_no_further(worker: Worker, width: int) -> None:
+    """It neither answers nor takes the next case, whether it comes back from the call or raises."""
+    for asked in (case(width), HARMLESS, case(width), HARMLESS):
+        result = worker.run(asked, 60)
+        assert (result.verdict, result.case) == ("pass", asked.id)
+    assert worker._process is not None
+    deadline = time.monotonic() + 10
+    while len(copies := running_children(worker._process.pid)) > 1 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(copies) == 1, "the one that forks fresh processes"
+
+
+def running_children(process: int) -> list[str]:
+    """Those that have not ended, even if nobody has waited for them."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            found.append(each.read_text().rpartition(")")[2].split())
+    return [state for state, parent, *_ in found if parent == str(process) and state not in "ZX"]
+
+
+def test_a_copy_does_not_hide_that_the_process_died(worker: Worker) -> None:
+    """It keeps no end of the pipe, so nobody waits for an answer that cannot come."""
+    result = worker.run(case(23), 20)
+    assert result.verdict == "crash"
+    assert result.message.startswith("the process exited with code 4")
+
+
+def test_an_answer_to_no_request_is_a_crash_of_that_case(worker: Worker) -> None:
+    """A subject that writes to the worker's pipe costs its case: one sentence, and the next gets another."""
+    result = worker.run(case(25), 60)
+    assert (result.verdict, result.case, result.broken) == ("crash", case(25).id, "MASK-1")
+    assert result.message.startswith("the process gave no answer to what it was asked")
+    assert worker.run(HARMLESS, 60).verdict == "pass"
+    assert worker.shrink(case(25), 60) == (None, "")
+    assert worker.run(HARMLESS, 60).case == HARMLESS.id
+
+
+def test_a_subject_that_forks_as_it_is_imported_is_judged_once(tmp_path: Path, subjects: Path) -> None:
+    """In the worker and in the fresh processes, one process of each kind goes on."""
+    path = tmp_path / "forks.py"
+    path.write_text(f"{(subjects / 'troubled.py').read_text()}\n\nos.fork()\n")
+    worker = Worker("interpreter", f"{path}:subject", canaries=False)
+    try:
+        worker.start()
+        for asked in (HARMLESS, FRESH, HARMLESS):
+            result = worker.run(asked, 60)
+            assert (result.verdict, result.case) == ("pass", asked.id)
+    finally:
+        worker.stop()
 
 
 @pytest.mark.parametrize("backend", ["interpreter", "rocm-emulated"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import struct
 import sys
 import time
 
@@ -17,6 +18,7 @@ from conformance import Subject
 
 
 EXITS, KILLED, SEGFAULTS, HANGS, PRINTS, LEAVES = 3, 5, 7, 9, 11, 13
+FORKS, FORKS_AND_RAISES, FORKS_AND_EXITS, ANSWERS = 19, 21, 23, 25
 
 
 def subject() -> Subject:
@@ -42,6 +44,21 @@ def _rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     if trouble == PRINTS:
         print('{"verdict": "pass"}\n' * 10_000)
         os.write(1, b"\0" * 70_000)
+    if trouble in (FORKS, FORKS_AND_RAISES, FORKS_AND_EXITS):
+        _fork(trouble)
+    if trouble == ANSWERS:
+        answer = b'{"verdict": "pass"}'
+        os.write(int(sys.argv[1]), struct.pack("!i", len(answer)) + answer)
     wide = x.float()
     y = wide / torch.sqrt((wide * wide).mean(-1, keepdim=True) + eps)
     return (y if weight is None else y * weight.float()).to(x.dtype).contiguous()
+
+
+def _fork(trouble: int) -> None:
+    child = os.fork()
+    if trouble == FORKS_AND_RAISES and child == 0:
+        raise ValueError("a copy")
+    if trouble == FORKS_AND_EXITS:
+        if child != 0:
+            os._exit(4)
+        time.sleep(30)
