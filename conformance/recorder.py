@@ -132,12 +132,17 @@ def find_unfinished(folder: Path, run: Run) -> Journal:
         raise NothingToResume(f"{folder} has no unfinished journal of {which}")
     same = [journal for journal in found if not _changed(journal.run, run)]
     if not same:
-        where, name = _shown(found[0].path), _changed(found[0].run, run)
-        raise NothingToResume(
-            f"{where} cannot be gone on with: the files of subject {name} have changed since; start a new "
-            "run, without --resume"
-        )
+        name = _changed(found[0].run, run)
+        raise _not_this_one(found[0], f"the files of subject {name} have changed since")
+    if same[0].damage:
+        # No gate would open for what comes of it, however much is run.
+        raise _not_this_one(same[0], same[0].damage)
     return same[0]
+
+
+def _not_this_one(journal: Journal, why: str) -> NothingToResume:
+    where = _shown(journal.path)
+    return NothingToResume(f"{where} cannot be gone on with: {why}; start a new run, without --resume")
 
 
 def _unfinished(folder: Path) -> Iterator[Journal]:

@@ -59,6 +59,8 @@ class Journal:
     complete: bool
     #: Why it is not complete, without the file's name; empty where it is.
     problem: str = ""
+    #: The part of the problem that stays when the run is gone on with.
+    damage: str = ""
     #: Whether its lines are chained; the oldest are not.
     sealed: bool = True
     #: Results that a later line replaced.
@@ -208,6 +210,8 @@ class _Part:
     end: Mapping[str, Any] | None = None
     chain: str = ""
     problems: list[str] = field(default_factory=list)
+    #: Of a last line without its end; resuming removes it.
+    cut: str = ""
     #: Numbers of the lines that do not follow the line before them.
     loose: list[int] = field(default_factory=list)
 
@@ -241,7 +245,7 @@ def _read_file(path: Path, *, salvage: bool = False) -> list[Journal]:
     if converted:
         parts[0].problems.append(_CONVERTED)
     if cut:
-        parts[-1].problems.append(f"line {len(lines) + 1} is cut: the run was killed while writing it")
+        parts[-1].cut = f"line {len(lines) + 1} is cut: the run was killed while writing it"
     return [_finish(path, part, len(parts) - at) for at, part in enumerate(parts, 1)]
 
 
@@ -288,13 +292,15 @@ def _finish(path: Path, part: _Part, more: int) -> Journal:
         if key in latest:
             replaced.append(latest[key])
         latest[key] = result
-    problem = "; ".join(_find_problems(part, more))
+    damage = tuple(_find_damage(part, more))
+    problem = "; ".join([*damage, *_find_unfinished(part)])
     return Journal(
         path=path,
         run=part.run,
         results=tuple(latest.values()),
         complete=not problem,
         problem=problem,
+        damage="; ".join(damage),
         sealed=bool(part.header.chain),
         replaced=tuple(replaced),
     )
@@ -307,8 +313,8 @@ def join_some(texts: Sequence[str], noun: str, separator: str = "; ") -> str:
     return separator.join([*texts[:_SOME], *left])
 
 
-def _find_problems(part: _Part, more: int) -> Iterator[str]:
-    """Everything that keeps a part from being whole, worst first."""
+def _find_damage(part: _Part, more: int) -> Iterator[str]:
+    """What keeps a part from ever being whole, worst first."""
     if part.problems:
         yield join_some(part.problems, "such line")
     if part.loose:
@@ -316,8 +322,6 @@ def _find_problems(part: _Part, more: int) -> Iterator[str]:
         what = f"line {numbers} does" if len(part.loose) == 1 else f"lines {numbers} do"
         yield f"{what} not follow what stands before: a line was changed, moved or lost after it was written"
     if part.end is None:
-        if not part.problems:
-            yield "there is no end line: the run was stopped before its end, was killed, or is still going"
         return
     if part.end["results"] != len(part.results):
         yield f"the end line counts {part.end['results']} results, the file has {len(part.results)}"
@@ -325,3 +329,11 @@ def _find_problems(part: _Part, more: int) -> Iterator[str]:
         yield f"the end line counts {part.end.get('more', 0)} runs that follow, the file has {more}"
     if part.end.get("problem"):
         yield str(part.end["problem"])
+
+
+def _find_unfinished(part: _Part) -> Iterator[str]:
+    """What another run, going on with this one, mends."""
+    if part.cut:
+        yield part.cut
+    elif part.end is None and not part.problems:
+        yield "there is no end line: the run was stopped before its end, was killed, or is still going"

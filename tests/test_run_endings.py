@@ -201,6 +201,19 @@ def test_a_killed_run_is_resumed(pytester: pytest.Pytester, subjects: Path, jobs
     assert "no unfinished journal" in again.stderr.str()
 
 
+def test_a_journal_that_was_edited_is_not_resumed(pytester: pytest.Pytester, subjects: Path) -> None:
+    """No gate would open for it, however much is run: it is refused at the start, and stays as it is."""
+    options = unfinished(pytester, subjects)
+    path = journal(pytester.path / "mine").path
+    edited = path.read_bytes().replace(b'"verdict": "crash"', b'"verdict": "pass"')
+    path.write_bytes(edited)
+    refused = pytester.runpytest_subprocess(*options, "--resume")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    said = f"{path.name} cannot be gone on with: line 2 does not follow what stands before"
+    assert said in refused.stderr.str()
+    assert path.read_bytes() == edited
+
+
 NEIGHBOUR = "SCALE = 1.0\n"
 EDITED = """
 from dataclasses import replace
