@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 
 UNFINISHED = "unfinished: not every selected case has a result; the same command with --resume goes on"
+NOTHING_SELECTED = (
+    "nothing was selected: no case of the catalogue has what -m, -k or the path asks for; `conformance list` "
+    "names every case, and -m quick selects some of each kind"
+)
+NOTHING_DONE = "unfinished: no case has a result and there is no journal; run the same command again"
 
 
 class Completeness:
@@ -59,6 +64,10 @@ class Completeness:
         ended = report.when == "teardown" and not hasattr(report, "conformance_target")
         if ended or hasattr(report, "conformance"):
             self._settled.add(report.nodeid)
+
+    def is_empty(self) -> bool:
+        """Whether nothing was selected."""
+        return not self._selected
 
     def reached(self) -> bool:
         """Whether all are settled; never before it is known what was selected."""
@@ -134,7 +143,11 @@ class Controller:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The matrix, and where the journal is."""
         state = self.config.stash.get(STATE, None)
-        if state is not None and state.recorders:
+        if state is None or self.config.option.collectonly:
+            return
+        if not state.has_journal():
+            self._say_why_nothing(terminalreporter)
+        if state.recorders:
             from conformance.recorder import summary
 
             terminalreporter.section("conformance")
@@ -149,6 +162,13 @@ class Controller:
                 from conformance.github import announce
 
                 terminalreporter.write(announce([each.path for each in there]))
+
+    def _say_why_nothing(self, terminal: Any) -> None:
+        """Of a run without results: that it was broken off, or that nothing was selected."""
+        if not self._complete.reached():
+            terminal.write_line(NOTHING_DONE)
+        elif self._complete.is_empty():
+            terminal.write_line(NOTHING_SELECTED)
 
 
 def _proven(recorders: Collection[Recorder]) -> pytest.ExitCode:

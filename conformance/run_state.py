@@ -38,6 +38,10 @@ class State:
     resumed: dict[str, Journal] = field(default_factory=dict)
     recorders: dict[str, Recorder] = field(default_factory=dict)
 
+    def has_journal(self) -> bool:
+        """Whether there is anything to go on with."""
+        return bool(self.resumed or self.recorders)
+
     def close(self, *, kill: bool = False) -> None:
         """End the workers; with `kill` none is waited for that does not end by itself."""
         for session in self.sessions.values():
@@ -71,9 +75,9 @@ def _open(config: pytest.Config) -> State:
     from conformance.session import Session
     from conformance.worker import WorkerRefused
 
-    say_interrupts()
     backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
     state, opened = State({}), worker_input(config).get(OPENED, {})
+    say_interrupts(state.has_journal)
     try:
         for target in check_targets(backend, option(config, "--gfx") or []):
             session = Session(

@@ -14,8 +14,8 @@ PROGRAM = """
 import sys
 from conformance.interrupted import say_interrupts
 
-say_interrupts()
-say_interrupts()
+say_interrupts(lambda: not {has_journal})
+say_interrupts(lambda: {has_journal})
 
 def call(name):
     exec("def run():\\n    raise {error}", space := {{"__name__": name}})
@@ -25,9 +25,9 @@ call("{module}")
 """
 
 
-def said(error: str, module: str) -> tuple[str, int]:
+def said(error: str, module: str, *, has_journal: bool = True) -> tuple[str, int]:
     """What a program prints that ends with an error raised in a module, and its exit code."""
-    program = PROGRAM.format(error=error, module=module)
+    program = PROGRAM.format(error=error, module=module, has_journal=has_journal)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     return done.stderr, done.returncode
 
@@ -38,6 +38,16 @@ def test_an_interrupt_that_leaves_pytest_is_one_sentence() -> None:
     assert text.strip().startswith("conformance: interrupted before the run was ended")
     assert text.strip().count("\n") == 0
     assert code == said("KeyboardInterrupt", "elsewhere")[1]
+
+
+def test_nobody_is_sent_to_a_journal_that_is_not_there() -> None:
+    """Before the first result there is nothing to go on with."""
+    with_one, without = (
+        said("KeyboardInterrupt", "_pytest.main", has_journal=each)[0] for each in (True, False)
+    )
+    assert "--resume goes on with it" in with_one
+    assert "there is no journal" in without
+    assert "--resume" not in without
 
 
 @pytest.mark.parametrize(
@@ -55,9 +65,9 @@ def test_what_was_there_before_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that shows its errors in its own way still does; a second run adds nothing."""
     seen: list[type[BaseException]] = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, *_: seen.append(kind))
-    say_interrupts()
+    say_interrupts(bool)
     first = sys.excepthook
-    say_interrupts()
+    say_interrupts(bool)
     assert sys.excepthook is first
     sys.excepthook(ValueError, ValueError(), None)
     assert seen == [ValueError]

@@ -82,6 +82,44 @@ def test_only_a_result_for_every_case_makes_a_journal_whole(
     assert len(found.results) == 3
 
 
+AT_THE_START = """
+def pytest_{hook}():
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "jobs"),
+    [("collection_modifyitems", []), ("testnodeready", ["-n1"])],
+    ids=["alone", "in parallel"],
+)
+def test_a_run_interrupted_before_its_first_result_names_no_journal(
+    pytester: pytest.Pytester, subjects: Path, hook: str, jobs: list[str]
+) -> None:
+    """It says that there is none, and sends nobody to --resume."""
+    if jobs:
+        pytest.importorskip("xdist")
+    write_catalogue(pytester, 17)
+    pytester.makeconftest(AT_THE_START.format(hook=hook))
+    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine", *jobs)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["unfinished: no case has a result and there is no journal; run *"])
+    assert "--resume" not in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize("jobs", [[], ["-n1"]], ids=["alone", "in parallel"])
+def test_a_choice_of_no_case_is_said(pytester: pytest.Pytester, subjects: Path, jobs: list[str]) -> None:
+    """A misspelt marker or word: one sentence names the command that lists what there is."""
+    if jobs:
+        pytest.importorskip("xdist")
+    write_catalogue(pytester, 17)
+    result = pytester.runpytest_subprocess(
+        MINE, ON, troubled(subjects), "--results=mine", "-k", "nothing", *jobs
+    )
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["nothing was selected: *`conformance list`*"])
+
+
 def test_a_journal_that_lacks_its_end_line_alone_gets_it(pytester: pytest.Pytester, subjects: Path) -> None:
     """Killed after its last result, a run has nothing left to do, and is as green as it was."""
     write_catalogue(pytester, 17)
