@@ -37,8 +37,6 @@ class WriteFailed(Exception):
 #: What to do when a journal could not be written, by whether it was begun.
 _GO_ON = "free space there, then run the same command with --resume"
 _START = "free space there, then run the same command again"
-#: What to do when there is nothing to go on with.
-_AGAIN = "run the same command again"
 
 
 class Recorder:
@@ -49,10 +47,12 @@ class Recorder:
 
     def __init__(self, folder: Path, run: Run, resumed: Journal | None = None) -> None:
         self.proven = self.faults = 0
+        #: A sentence on a journal that had to be written anew; empty as a rule.
+        self.note = ""
         #: Whether the matrix beside the journal is this run's.
         self.has_matrix = False
         if resumed is None:
-            self.path = _unused(folder, run)
+            self.path = _unused(folder / _name(run))
             with _explained(self.path, _START):
                 self._writer = JournalWriter(self.path, run)
             return
@@ -69,15 +69,28 @@ class Recorder:
     def write(self, result: Result) -> None:
         """Append a result."""
         self._count(result)
+        self._keep()
         with _explained(self.path, _GO_ON):
             self._writer.write(result)
 
+    def _keep(self) -> None:
+        """Write the journal anew if someone has removed or replaced it, so that no result is lost."""
+        if self._writer.is_at(self.path):
+            return
+        gone = self.path
+        self.path = _unused(gone)
+        with _explained(self.path, _START):
+            self._writer.move(self.path)
+        where = "" if self.path == gone else f", to {_shown(self.path)}"
+        self.note = f"{_shown(gone)} was removed or replaced during the run and was written anew{where}"
+
     def close(self, *, complete: bool = True) -> None:
         """End the journal and write the matrix beside it; an interrupted run is not complete."""
-        with _explained(self.path, _GO_ON):
-            self._writer.close(complete=complete)
-        if not self.path.exists():
-            raise WriteFailed(self.path, OSError("it was removed during the run"), _AGAIN)
+        try:
+            self._keep()
+        finally:
+            with _explained(self.path, _GO_ON):
+                self._writer.close(complete=complete)
         self._write_matrix(render_markdown([read_journal(self.path)], tuple(CLAUSES)))
 
     def _write_matrix(self, text: str) -> None:
@@ -113,6 +126,7 @@ def summary(recorders: Sequence[Recorder], width: int) -> str:
     for each in recorders:
         lines.append(f"journal: {_shown(each.path)}")
         lines += [f"matrix:  {_shown(each.matrix)}"] if each.has_matrix else []
+        lines += [each.note] if each.note else []
     return "\n".join(lines)
 
 
@@ -177,15 +191,19 @@ def _changed(one: Run, two: Run) -> str:
     return ""
 
 
-def _unused(folder: Path, run: Run) -> Path:
-    """``20261129-164512-cuda-builtin.jsonl``, with a number behind it if that is taken."""
+def _name(run: Run) -> str:
+    """``20261129-164512-cuda-builtin.jsonl``."""
     subjects = "+".join(re.sub(r"\W+", "-", subject.name) for subject in run.subjects)
     where = f"{run.backend}-{run.architecture}" if run.evidence == "emulated" else run.backend
-    stem = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{where}-{subjects}"[:120]
-    path, turn = folder / f"{stem}.jsonl", 1
+    return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{where}-{subjects}"[:120] + ".jsonl"
+
+
+def _unused(wanted: Path) -> Path:
+    """The path, with a number behind its stem if it is taken."""
+    path, turn = wanted, 1
     while path.exists():
         turn += 1
-        path = folder / f"{stem}-{turn}.jsonl"
+        path = wanted.with_name(f"{wanted.stem}-{turn}{wanted.suffix}")
     return path
 
 

@@ -11,6 +11,7 @@ many follow.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -107,6 +108,24 @@ class JournalWriter:
         writer._results = len(lines) - 1
         writer._chain = parse_line(path, len(lines), lines[-1]).chain or None
         return writer
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the file that is written is still the one at `path`: it may be removed or replaced."""
+        try:
+            return os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
+        except OSError:
+            return False
+
+    def move(self, path: Path) -> None:
+        """Go on in a new file at `path`, with everything that was written so far.
+
+        Linux keeps a removed file as long as it is open.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as copy:
+            copy.write(Path(f"/proc/self/fd/{self._file.fileno()}").read_bytes())
+        with self._file:
+            self._file = path.open("ab", buffering=0)
 
     def write(self, result: Result) -> None:
         """Append one result."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,13 +86,47 @@ def test_half_a_matrix_is_no_matrix(
     assert "matrix: " not in summary([resumed], 100)
 
 
-def test_a_journal_that_was_removed_is_named(tmp_path: Path, a_run: Run, a_result: Result) -> None:
-    """What was written into a file without a name is lost, and nobody is sent to look for it."""
-    recorder = Recorder(tmp_path, a_run)
-    recorder.path.unlink()
-    recorder.write(replace(a_result, verdict="pass"))
-    with pytest.raises(WriteFailed, match=r"\(it was removed during the run\): run the same command again$"):
-        recorder.close()
+@pytest.mark.parametrize("when", ["before a result", "after the last"])
+@pytest.mark.parametrize("how", ["removed", "folder removed", "replaced"])
+def test_a_journal_that_was_removed_is_written_anew(
+    tmp_path: Path, a_run: Run, a_result: Result, when: str, how: str
+) -> None:
+    """No result is lost, what lies in its place is left alone, and the summary says what was done."""
+    folder = tmp_path / "results"
+    recorder = Recorder(folder, a_run)
+    before = recorder.path
+    results = [replace(a_result, case=f"{a_result.case}{turn}", verdict="pass") for turn in range(3)]
+    for at, result in enumerate(results):
+        if at == 1 and when == "before a result":
+            remove(before, how)
+        recorder.write(result)
+    if when == "after the last":
+        remove(before, how)
+    recorder.close()
+    found = read_journal(recorder.path)
+    assert (found.complete, found.results) == (True, tuple(results))
+    assert recorder.matrix.exists()
+    assert "was removed or replaced during the run and was written anew" in summary([recorder], 100)
+    assert (recorder.path == before) is (how != "replaced")
+    assert how != "replaced" or before.read_text() == "another"
+
+
+def remove(path: Path, how: str) -> None:
+    path.unlink()
+    if how == "folder removed":
+        path.parent.rmdir()
+    if how == "replaced":
+        path.write_text("another")
+
+
+def test_a_journal_that_cannot_be_written_anew_is_named(tmp_path: Path, a_run: Run, a_result: Result) -> None:
+    """Where its folder cannot be made again: one sentence."""
+    recorder = Recorder(tmp_path / "results", a_run)
+    remove(recorder.path, "folder removed")
+    (tmp_path / "results").write_text("a file")
+    for act in (partial(recorder.write, a_result), recorder.close):
+        with pytest.raises(WriteFailed, match=r"could not be written \("):
+            act()
 
 
 def test_the_summary_says_where_it_all_is(
