@@ -82,6 +82,18 @@ class Controller:
         self._complete = completeness
         self._unwritten = self._said_last = ""
 
+    def say_what_is_resumed(self) -> None:
+        """A line for each journal that is gone on with, or one for none; ``-q`` would hide a header."""
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        if not option(self.config, "--resume") or terminal is None or self.config.option.verbose < -1:
+            return
+        from conformance.resuming import resumed_line
+
+        resumed = state_of(self.config).resumed.values()
+        nothing = f"conformance: {results_folder(self.config)} has no journal, so a new run begins"
+        for line in [resumed_line(journal) for journal in resumed] or [nothing]:
+            terminal.write_line(line)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Append the result to the journal, case by case; where that cannot be done the run ends."""
         record = getattr(report, "conformance", None)

@@ -67,7 +67,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "action": "store_true",
             "help": "go on with the newest unfinished journal of the same subjects, their files, machine and "
-            "commit (default: start a new one)",
+            "commit, or begin where the folder has no journal (default: start a new one)",
         },
     ),
     (

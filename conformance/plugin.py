@@ -7,6 +7,7 @@ options is given.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 from typing import Any
@@ -21,6 +22,7 @@ from conformance.options import Refused
 from conformance.options import is_asked_for
 from conformance.options import register
 from conformance.progress import ProgressReporter
+from conformance.run_state import DONE
 from conformance.run_state import OPENED
 from conformance.run_state import REFUSAL
 from conformance.run_state import STATE
@@ -31,7 +33,6 @@ from conformance.run_state import worker_input
 if TYPE_CHECKING:
     from conformance.case import Case
     from conformance.catalogue import Assignment
-    from conformance.reports.journal import Journal
     from conformance.reports.result import Result
     from conformance.session import Session
 
@@ -85,6 +86,7 @@ def pytest_configure_node(node: Any) -> None:
     if STATE in node.config.stash:
         state = node.config.stash[STATE]
         state.close()
+        node.workerinput[DONE] = [list(each) for each in state.done]
         if node.gateway.spec.popen:
             found = {target: session.as_opened() for target, session in state.sessions.items()}
             node.workerinput[OPENED] = found
@@ -151,7 +153,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
         state = config.stash[STATE]
         order = [(target, subject) for target, each in state.sessions.items() for subject in each.subjects]
         items.sort(key=lambda item: order.index(place) if (place := _place_of(item)) else -1)
-        _leave_out_done(config, items, state.resumed)
+        _leave_out_done(config, items, state.done)
         _deal(config, items)
 
 
@@ -165,13 +167,10 @@ def _deal(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = [items[at] for at in side_by_side(assignments, worker["workercount"])]
 
 
-def _leave_out_done(config: pytest.Config, items: list[pytest.Item], resumed: dict[str, Journal]) -> None:
+def _leave_out_done(
+    config: pytest.Config, items: list[pytest.Item], done: Collection[tuple[str, str, str]]
+) -> None:
     """What the resumed journals have is not run again."""
-    done = {
-        (target, result.subject, result.case)
-        for target, journal in resumed.items()
-        for result in journal.results
-    }
     assignments = {item: _assignment_of(item) for item in items}
     gone = [
         item
@@ -279,6 +278,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         controller = Controller(session.config, completeness)
         session.config.pluginmanager.register(controller, "conformance-controller")
         session.config.pluginmanager.register(ProgressReporter(session.config), "conformance-progress")
+        controller.say_what_is_resumed()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import contextmanager
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from datetime import timezone
 from pathlib import Path
 
 from conformance.clause import CLAUSES
 from conformance.reports.journal import Journal
-from conformance.reports.journal import JournalError
 from conformance.reports.journal import JournalWriter
 from conformance.reports.journal import read_journal
 from conformance.reports.markdown import render_markdown
@@ -31,7 +29,7 @@ class WriteFailed(Exception):
     """A file of the run could not be written; one sentence for the user."""
 
     def __init__(self, path: Path, error: OSError, remedy: str) -> None:
-        super().__init__(f"{_shown(path)} could not be written ({error.strerror or error}): {remedy}")
+        super().__init__(f"{shown(path)} could not be written ({error.strerror or error}): {remedy}")
 
 
 #: What to do when a journal could not be written, by whether it was begun.
@@ -81,8 +79,8 @@ class Recorder:
         self.path = _unused(gone)
         with _explained(self.path, _START):
             self._writer.move(self.path)
-        where = "" if self.path == gone else f", to {_shown(self.path)}"
-        self.note = f"{_shown(gone)} was removed or replaced during the run and was written anew{where}"
+        where = "" if self.path == gone else f", to {shown(self.path)}"
+        self.note = f"{shown(gone)} was removed or replaced during the run and was written anew{where}"
 
     def close(self, *, complete: bool = True) -> None:
         """End the journal and write the matrix beside it; an interrupted run is not complete."""
@@ -124,71 +122,10 @@ def summary(recorders: Sequence[Recorder], width: int) -> str:
     journals = [read_journal(each.path) for each in recorders]
     lines = [render_terminal(journals, tuple(CLAUSES), width=width, color=sys.stdout.isatty()), ""]
     for each in recorders:
-        lines.append(f"journal: {_shown(each.path)}")
-        lines += [f"matrix:  {_shown(each.matrix)}"] if each.has_matrix else []
+        lines.append(f"journal: {shown(each.path)}")
+        lines += [f"matrix:  {shown(each.matrix)}"] if each.has_matrix else []
         lines += [each.note] if each.note else []
     return "\n".join(lines)
-
-
-class NothingToResume(Exception):
-    """No journal can be gone on with; one sentence for the user."""
-
-
-def find_unfinished(folder: Path, run: Run) -> Journal:
-    """The newest journal in `folder` that the same subjects, machine and commit left unfinished.
-
-    Where both say from which files a subject was loaded, these are the same as well.
-    Raises :class:`NothingToResume`.
-    """
-    found = [journal for journal in _unfinished(folder) if _is_alike(journal.run, run)]
-    if not found:
-        which = "these subjects, this machine and commit"
-        raise NothingToResume(f"{folder} has no unfinished journal of {which}")
-    same = [journal for journal in found if not _changed(journal.run, run)]
-    if not same:
-        name = _changed(found[0].run, run)
-        raise _not_this_one(found[0], f"the files of subject {name} have changed since")
-    if same[0].damage:
-        # No gate would open for what comes of it, however much is run.
-        raise _not_this_one(same[0], same[0].damage)
-    return same[0]
-
-
-def _not_this_one(journal: Journal, why: str) -> NothingToResume:
-    where = _shown(journal.path)
-    return NothingToResume(f"{where} cannot be gone on with: {why}; start a new run, without --resume")
-
-
-def _unfinished(folder: Path) -> Iterator[Journal]:
-    """Unfinished journals, the newest first."""
-    for path in sorted(folder.glob("*.jsonl"), reverse=True):
-        try:
-            journal = read_journal(path)
-        except JournalError:
-            # Another program's file, or a newer version's: nothing that this run could go on with.
-            continue
-        if not journal.complete:
-            yield journal
-
-
-def _is_alike(one: Run, two: Run) -> bool:
-    """Whether two runs differ in nothing but when they were started, and perhaps in the subjects' files."""
-    return _without_files(one) == _without_files(two)
-
-
-def _without_files(run: Run) -> Run:
-    subjects = tuple(replace(each, calls={}, sources="") for each in run.subjects)
-    return replace(run, started="", subjects=subjects)
-
-
-def _changed(one: Run, two: Run) -> str:
-    """Name of the first subject that two alike runs loaded from different files; empty if there is none."""
-    for was, now in zip(one.subjects, two.subjects, strict=True):
-        # An older journal says on which lines its kernels stand, and nothing of the files.
-        known = was.sources and now.sources
-        if was.calls != now.calls or (known and was.sources != now.sources):
-            return was.name
-    return ""
 
 
 def _name(run: Run) -> str:
@@ -207,7 +144,7 @@ def _unused(wanted: Path) -> Path:
     return path
 
 
-def _shown(path: Path) -> str:
+def shown(path: Path) -> str:
     """Relative to the current directory where that is shorter."""
     try:
         return str(path.relative_to(Path.cwd()))

@@ -26,6 +26,8 @@ STATE = pytest.StashKey["State"]()
 REFUSAL = pytest.StashKey[str]()
 #: Under what name workers of pytest-xdist are told what the controller's sessions have found, by target.
 OPENED = "conformance_opened"
+#: And which cases the resumed journals have.
+DONE = "conformance_done"
 
 
 @dataclass
@@ -36,6 +38,8 @@ class State:
     sessions: dict[str, Session]
     #: The journals that this run goes on with, by target as well.
     resumed: dict[str, Journal] = field(default_factory=dict)
+    #: Target, subject and case of what these journals have.
+    done: set[tuple[str, str, str]] = field(default_factory=set)
     recorders: dict[str, Recorder] = field(default_factory=dict)
 
     def has_journal(self) -> bool:
@@ -101,21 +105,29 @@ def _open(config: pytest.Config) -> State:
 def _resume(config: pytest.Config, state: State) -> State:
     """The state to start from; a target that an earlier run did not come to starts anew.
 
-    Raises :class:`Refused` if there is nothing to resume.
+    Raises :class:`Refused` if there are journals, and none to resume.
     """
     if not option(config, "--resume"):
         return state
-    from conformance.recorder import NothingToResume
-    from conformance.recorder import find_unfinished
+    if worker_input(config):
+        # Not from the journals: a worker that is started late would find more there than the others.
+        state.done = {(target, subject, case) for target, subject, case in worker_input(config)[DONE]}
+        return state
+    from conformance.resuming import NothingToResume
+    from conformance.resuming import find_unfinished
 
     folder, refusals = results_folder(config), []
     for target, session in state.sessions.items():
         header = session.header(config.invocation_params.dir, selection(config))
         try:
-            state.resumed[target] = find_unfinished(folder, header)
+            journal = find_unfinished(folder, header)
         except NothingToResume as refusal:
             refusals.append(str(refusal))
-    if not state.resumed:
+            continue
+        if journal is not None:
+            state.resumed[target] = journal
+            state.done |= {(target, result.subject, result.case) for result in journal.results}
+    if refusals and not state.resumed:
         state.close()
         raise Refused("; ".join(dict.fromkeys(refusals)))
     return state

@@ -227,8 +227,9 @@ def test_a_killed_run_is_resumed(pytester: pytest.Pytester, subjects: Path, jobs
     """After kill -9 the rest is run into the same journal, and the matrix is that of an uninterrupted run."""
     assert broken_off(pytester, subjects, signal.SIGKILL) == -signal.SIGKILL
     options = [MINE, ON, troubled(subjects), "--results=mine", "--case-seconds=12", *jobs]
-    result = pytester.runpytest_subprocess(*options, "--resume")
+    result = pytester.runpytest_subprocess(*options, "--resume", "-q")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["conformance: goes on with mine/*.jsonl: 1 result taken over"])
     if not jobs:
         result.stdout.fnmatch_lines(["*1 failed, 1 passed, 1 deselected*"])
     found = journal(pytester.path / "mine")
@@ -236,7 +237,16 @@ def test_a_killed_run_is_resumed(pytester: pytest.Pytester, subjects: Path, jobs
     assert verdicts(found) == {"2x17": "pass", "2x9": "timeout", "2x33": "pass"}
     again = pytester.runpytest_subprocess(*options, "--resume")
     assert again.ret == pytest.ExitCode.USAGE_ERROR
-    assert "no unfinished journal" in again.stderr.str()
+    assert f"{found.path.name} is finished" in again.stderr.str()
+
+
+def test_a_first_run_may_have_resume(pytester: pytest.Pytester, subjects: Path) -> None:
+    """A job that is started again with the same command has nothing to go on with the first time."""
+    write_catalogue(pytester, 17)
+    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine", "--resume", "-q")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["conformance: * has no journal, so a new run begins"])
+    assert journal(pytester.path / "mine").complete
 
 
 def test_a_journal_that_was_edited_is_not_resumed(pytester: pytest.Pytester, subjects: Path) -> None:
