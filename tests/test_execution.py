@@ -284,3 +284,14 @@ def test_a_residual_stream_of_its_own_dtype(
     undeclared = play("streams:silent", case)
     assert undeclared.broken == "DTYPE-1"
     assert undeclared.message.startswith(f"residual_out has dtype {dtype}; it must have float16")
+
+
+def test_a_constant_gradient_is_told_how_to_refuse(play: Callable[[str, str], Result]) -> None:
+    """torch's own decorator leaves that hole, and who uses it believes to have refused."""
+    case = "GRAD-5/rms_norm/backward/float32/2x33/procedure=double-backward"
+    result = play("broken:constant_gradient", case)
+    assert (result.verdict, result.broken) == ("fail", "GRAD-5")
+    assert (
+        "was not refused: dx is a constant (torch's once_differentiable refuses only where" in result.message
+    )
+    assert "let backward raise where torch.is_grad_enabled()" in result.message
