@@ -21,6 +21,8 @@ from conformance.variants import Library
 GROUP = "conformance.subjects"
 #: Files in which a stranger's error may be raised: nothing there tells where to look.
 _OWN = {Path(__file__).resolve(), Path(subject_module.__file__).resolve()}
+#: Folders of such files: Python's loader, and the adapters that import what may not be installed.
+_LOADERS = (Path(importlib.__file__).resolve().parent, Path(__file__).resolve().parent / "subjects")
 
 
 def subject_entry_points() -> dict[str, EntryPoint]:
@@ -97,7 +99,8 @@ def _module(source: str, spec: str) -> ModuleType:
         return _imported(source, spec)
     path = Path(source).resolve()
     if not path.is_file():
-        raise SubjectError(f"subject {spec} cannot be loaded: there is no file {source}")
+        place = "" if Path(source).is_absolute() else f" in {Path.cwd()}"
+        raise SubjectError(f"subject {spec} cannot be loaded: there is no file {source}{place}")
     # Its neighbours are importable from it, as they are when Python runs the file.
     sys.path.insert(0, str(path.parent))
     description = importlib.util.spec_from_file_location(f"conformance_subject_{path.stem}", path)
@@ -129,21 +132,30 @@ def _guarded(where: str, action: Any) -> Any:
     except SubjectError:
         raise
     except ModuleNotFoundError as error:
-        raise SubjectError(f"{where} cannot be loaded: {error.msg}; install it first") from error
+        said = f"{error.msg}; install it first{_place(error)}"
+        raise SubjectError(f"{where} cannot be loaded: {said}") from error
     # A stranger's module may raise anything, and may call sys.exit.
     except (Exception, SystemExit) as error:
         raise SubjectError(f"{where} cannot be loaded: {_sentence(error)}") from error
 
 
 def _sentence(error: BaseException) -> str:
-    """Type, message and innermost line of an exception, in code that is neither Python's loader nor ours."""
+    """Type, message and place of an exception."""
+    # A SyntaxError's message names its own line.
+    place = "" if isinstance(error, SyntaxError) else _place(error)
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}{place}"
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line in code that is neither Python's loader nor ours, in brackets; or nothing."""
     frames = [
         each
         for each in traceback.extract_tb(error.__traceback__)
-        if not each.filename.startswith("<") and Path(each.filename).resolve() not in _OWN
+        if not each.filename.startswith("<") and not _is_own(Path(each.filename).resolve())
     ]
-    # A SyntaxError's message names its own line.
-    told = isinstance(error, SyntaxError) or not frames
-    place = "" if told else f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}{place}"
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+
+
+def _is_own(file: Path) -> bool:
+    return file in _OWN or any(file.is_relative_to(folder) for folder in _LOADERS)

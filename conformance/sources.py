@@ -88,7 +88,10 @@ class Source:
             return
         module, own = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
         if not module or not own.isidentifier():
-            raise NoSource(f"{value!r} cannot be named in a script: it is no function of a module")
+            raise NoSource(
+                f"{own or repr(value)} cannot be named in a script: define it at module level, as neither a "
+                "lambda nor a function within another"
+            )
         if module.startswith("conformance_subject_"):
             self._beside(value)
             module = module.removeprefix("conformance_subject_")

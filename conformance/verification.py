@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from pathlib import Path
 
 from conformance.case import Case
 from conformance.case import parse_case
@@ -89,6 +90,8 @@ def verify(
     """
     for subject in journal.run.subjects:
         results = [each for each in journal.results if each.subject == subject.name]
+        if not spec:
+            _check_is_here(journal, subject.spec)
         session = open_like(journal, subject, backend or journal.run.backend, spec or subject.spec)
         try:
             here = str(session.environment["backend"])
@@ -98,6 +101,17 @@ def verify(
                     _try_fresh(session, result, found, sample.seed)
         finally:
             session.close()
+
+
+def _check_is_here(journal: Journal, spec: str) -> None:
+    """Refuse a journal whose subject is a file of another folder; raises :class:`WorkerRefused`."""
+    file = Path(spec.rpartition(":")[0])
+    if file.suffix == ".py" and not file.is_file():
+        place = "" if file.is_absolute() else f" in {Path.cwd()}"
+        raise WorkerRefused(
+            f"there is no file {file}{place}; {journal.path} means it from the folder where its run was "
+            "started: run this there, or name the file with --subject"
+        )
 
 
 def open_like(journal: Journal, subject: SubjectRecord, backend: str, spec: str) -> Session:

@@ -50,6 +50,13 @@ def test_a_files_neighbours_are_importable(tmp_path: Path) -> None:
     assert load_subject(written(tmp_path, text)).name == "neighbour"
 
 
+def test_what_a_neighbour_lacks_is_told_by_file_and_line(tmp_path: Path) -> None:
+    """Where the import stands, not where the chain of imports begins."""
+    (tmp_path / "deep_7f3.py").write_text("X = 1\nimport no_such_module_7f3\n")
+    message = refusal(written(tmp_path, "import deep_7f3"))
+    assert message.endswith("No module named 'no_such_module_7f3'; install it first (deep_7f3.py, line 2)")
+
+
 def test_adapters_are_found_by_name() -> None:
     """The project's own kernels are an entry point like any other package's."""
     assert {"builtin", "liger"} <= set(subject_entry_points())
@@ -74,7 +81,8 @@ def test_a_file_without_an_attribute_is_told_what_it_lacks(spec: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("nowhere/file.py:subject", "there is no file nowhere/file.py"),
+        ("nowhere/file.py:subject", f"there is no file nowhere/file.py in {Path.cwd()}"),
+        ("/nowhere/file.py:subject", "there is no file /nowhere/file.py"),
         (
             "no_such_module_7f3:subject",
             "no module is called 'no_such_module_7f3'; install it first, or name a",
@@ -100,7 +108,10 @@ def test_what_cannot_be_found_is_named(spec: str, said: str) -> None:
         ("import sys\nsys.exit('bye')", "SystemExit: bye"),
         ("import sys\nsys.exit()", "SystemExit"),
         ("def subject(:\n", "SyntaxError: invalid syntax (kernels_of_mine.py, line 1)"),
-        ("import no_such_module_7f3", "No module named 'no_such_module_7f3'; install it first"),
+        (
+            "\nimport no_such_module_7f3",
+            "No module named 'no_such_module_7f3'; install it first (kernels_of_mine.py, line 2)",
+        ),
         ("def subject():\n    raise KeyError('gone')", "KeyError: 'gone' (kernels_of_mine.py, line 2)"),
         ("def subject(argument):\n    pass", "TypeError"),
         (

@@ -14,6 +14,8 @@ import torch
 from conformance import reproduction
 from conformance.alone import why_not_shown
 from conformance.cli import main
+from conformance.sources import NoSource
+from conformance.sources import source_of
 
 
 NOISE = "MASK-1/rms_norm/forward/float16/3x127/regime=offset"
@@ -216,6 +218,15 @@ def test_what_only_the_emulator_sees_is_no_script(
     assert caught.value.code == 2
     assert "what checks every access says this" in capsys.readouterr().err
     assert not (tmp_path / "s.py").exists()
+
+
+def test_a_function_within_another_is_told_where_to_define_it() -> None:
+    """No script can import it."""
+
+    def nested() -> None: ...
+
+    with pytest.raises(NoSource, match=r"nested cannot be named in a script: define it at module level"):
+        source_of(nested)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,20 @@ def test_another_subject_is_refused(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("spec", ["elsewhere_7f3.py:subject", "/elsewhere_7f3/a.py:subject"])
+def test_a_subject_that_is_not_here_is_told_where_it_is_looked_for(
+    right: Path, capsys: pytest.CaptureFixture[str], spec: str
+) -> None:
+    """A file is meant from the folder of the run; one sentence says so, and how to name it from here."""
+    edit(right, lambda run: run | {"subjects": [run["subjects"][0] | {"spec": spec}]}, kind="run")
+    assert verify(right) == 2
+    told = capsys.readouterr().err
+    assert f"there is no file {spec.partition(':')[0]}" in told
+    assert "means it from the folder where its run was started: run this there, or name" in told
+    assert verify(right, "--subject", spec) == 2
+    assert "from the folder" not in capsys.readouterr().err
+
+
 def test_another_machine_is_refused(right: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A journal that claims a GPU is not confirmed without one, unless another backend is named."""
     edit(right, every(backend="cuda", evidence="device"), kind="run")
