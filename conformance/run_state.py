@@ -77,6 +77,7 @@ def _open(config: pytest.Config) -> State:
     from conformance.backends.targets import check_targets
     from conformance.interrupted import say_interrupts
     from conformance.session import Session
+    from conformance.waiting import say_on_stderr
     from conformance.worker import WorkerRefused
 
     backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
@@ -85,7 +86,13 @@ def _open(config: pytest.Config) -> State:
     try:
         for target in check_targets(backend, option(config, "--gfx") or []):
             session = Session(
-                backend, specs, target=target, seconds=seconds, turn=_turn(config), settings=_settings(config)
+                backend,
+                specs,
+                target=target,
+                seconds=seconds,
+                turn=_turn(config),
+                settings=_settings(config),
+                say=say_on_stderr if config.option.verbose > -2 and not worker_input(config) else None,
             )
             state.sessions[target] = session
             if target in opened:

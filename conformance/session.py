@@ -31,6 +31,9 @@ from conformance.reports.result import Run
 from conformance.reports.result import SmallestCall
 from conformance.reports.result import SubjectRecord
 from conformance.shrink import describe_call
+from conformance.waiting import Say
+from conformance.waiting import waiting
+from conformance.worker import START_SECONDS
 from conformance.worker import Worker
 from conformance.worker import WorkerRefused
 from conformance.worker import turned
@@ -53,7 +56,8 @@ class Session:
     """Subjects on a backend, ready to run cases.
 
     `target` is what ``rocm-emulated`` compiles for; `seconds` limits one case; `turn`, for sessions side by
-    side, says which GPU is this one's own; `settings` join the workers' environment.
+    side, says which GPU is this one's own; `settings` join the workers' environment; `say` is told what
+    :meth:`open` waits for.
     Raises :class:`WorkerRefused` from :meth:`open` if the backend or a subject cannot be used.
     """
 
@@ -66,12 +70,14 @@ class Session:
         seconds: float | None = None,
         turn: int | None = None,
         settings: Mapping[str, str] | None = None,
+        say: Say | None = None,
     ) -> None:
         self._backend = backend
         self._target = target
         self._specs = list(dict.fromkeys(specs))
         self._seconds = seconds
         self._turn = turn
+        self._say = say
         # As it is now: what a stranger's conftest sets later is for the tests there.
         self._environment = {**os.environ, **(settings or {})}
         self._devices: Sequence[int] | None = None
@@ -85,7 +91,8 @@ class Session:
     def open(self) -> None:
         """Start a worker for each subject in turn, and keep what they say of themselves."""
         for spec in self._specs:
-            greeting = self._switch(spec, canaries=not self.environment)
+            with waiting(f"subject {spec} to be loaded, for at most {START_SECONDS:g} s", self._say):
+                greeting = self._switch(spec, canaries=not self.environment)
             if not self.environment:
                 self.environment = greeting["environment"]
                 self.canaries = [CanaryResult(**each) for each in greeting["canaries"]]

@@ -25,6 +25,7 @@ from conformance.reports.result import SubjectRecord
 from conformance.reports.wording import write_commit
 from conformance.scope import why_not_on
 from conformance.session import Session
+from conformance.waiting import say_on_stderr
 from conformance.worker import WorkerRefused
 
 
@@ -82,17 +83,19 @@ def verify(
     fresh: bool,
     backend: str = "",
     spec: str = "",
+    seconds: float | None = None,
 ) -> None:
     """Run a sample of `journal` again, with `fresh` inputs too, and add to `found` what comes of it.
 
-    `backend` and `spec` replace those of the journal. Raises :class:`WorkerRefused` if they cannot be used
-    here, or are not what the journal judged.
+    `backend` and `spec` replace those of the journal; `seconds` limits one case. Raises
+    :class:`WorkerRefused` if they cannot be used here, or are not what the journal judged.
     """
     for subject in journal.run.subjects:
         results = [each for each in journal.results if each.subject == subject.name]
         if not spec:
             _check_is_here(journal, subject.spec)
-        session = open_like(journal, subject, backend or journal.run.backend, spec or subject.spec)
+        backend = backend or journal.run.backend
+        session = open_like(journal, subject, backend, spec or subject.spec, seconds=seconds)
         try:
             here = str(session.environment["backend"])
             for result in sample.choose(results, here):
@@ -114,10 +117,13 @@ def _check_is_here(journal: Journal, spec: str) -> None:
         )
 
 
-def open_like(journal: Journal, subject: SubjectRecord, backend: str, spec: str) -> Session:
+def open_like(
+    journal: Journal, subject: SubjectRecord, backend: str, spec: str, *, seconds: float | None = None
+) -> Session:
     """A session with the subject that the journal judged. Raises :class:`WorkerRefused` for another."""
     emulated = backend == journal.run.backend == "rocm-emulated"
-    session = Session(backend, [spec], target=journal.run.architecture if emulated else "")
+    target = journal.run.architecture if emulated else ""
+    session = Session(backend, [spec], target=target, seconds=seconds, say=say_on_stderr)
     session.open()
     here = next(iter(session.subjects.values()))
     for name, word in (("name", "name"), ("version", "version"), ("contracts", "contract")):

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 from conformance.case import parse_case
 from conformance.catalogue import check_case
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import add_case_seconds
 from conformance.commands.usage import add_target
+from conformance.commands.usage import case_seconds_of
 from conformance.commands.usage import deliver
 from conformance.commands.usage import target_for
+from conformance.commands.usage import wait_for
 from conformance.session import Session
+from conformance.waiting import say_on_stderr
 from conformance.worker import WorkerDied
 
 
@@ -27,6 +31,7 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("--subject", required=True, help="the subject that fails it")
     parser.add_argument("--backend", default="auto", help="where to run and shrink it (default: auto)")
     add_target(parser)
+    add_case_seconds(parser)
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
     parser.set_defaults(command=run)
 
@@ -43,11 +48,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _script(options: argparse.Namespace) -> str:
     target = target_for(options.backend, options)
-    session = Session(options.backend, [options.subject], target=target)
+    case, seconds = parse_case(options.case), case_seconds_of(options)
+    session = Session(options.backend, [options.subject], target=target, seconds=seconds, say=say_on_stderr)
     try:
         session.open()
         (name,) = session.subjects
-        result = session.run(name, parse_case(options.case))
+        with wait_for(case, session):
+            result = session.run(name, case)
         if result.verdict == "fail" and result.smallest is None:
             raise UsageError(f"no script was made: {result.message}")
         if result.verdict != "fail" or result.smallest is None:

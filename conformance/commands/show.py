@@ -11,13 +11,17 @@ from conformance.catalogue import all_cases
 from conformance.catalogue import check_case
 from conformance.clause import CLAUSES
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import add_case_seconds
 from conformance.commands.usage import add_target
+from conformance.commands.usage import case_seconds_of
 from conformance.commands.usage import target_for
+from conformance.commands.usage import wait_for
 from conformance.reports.matrix import proves
 from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
 from conformance.session import Session
 from conformance.shrink import describe_call
+from conformance.waiting import say_on_stderr
 
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("--subject", help="run it with this subject (default: builtin)")
     parser.add_argument("--backend", help="run it on this backend (default: auto)")
     add_target(parser)
+    add_case_seconds(parser)
     parser.set_defaults(command=run)
 
 
@@ -51,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     backend, subject = options.backend or "auto", options.subject
     target = target_for(backend, options)
-    result = _judge(case, backend, target, "builtin" if subject is None else subject)
+    seconds = case_seconds_of(options)
+    result = _judge(case, backend, target, "builtin" if subject is None else subject, seconds)
     print(f"{description}\n{_outcome(result)}")
     if not proves(result) and VERDICTS[result.verdict]:
         raise UsageError(
@@ -60,12 +66,13 @@ def run(options: argparse.Namespace) -> int:
     return 0 if VERDICTS[result.verdict] else 1
 
 
-def _judge(case: Case, backend: str, target: str, subject: str) -> Result:
-    session = Session(backend, [subject], target=target)
+def _judge(case: Case, backend: str, target: str, subject: str, seconds: float | None) -> Result:
+    session = Session(backend, [subject], target=target, seconds=seconds, say=say_on_stderr)
     try:
         session.open()
         (name,) = session.subjects
-        return session.run(name, case, shrink=False)
+        with wait_for(case, session):
+            return session.run(name, case, shrink=False)
     finally:
         session.close()
 

@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.backends.targets import check_targets
+from conformance.waiting import waiting
 
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from conformance.case import Case
     from conformance.reports.journal import Journal
+    from conformance.session import Session
 
     #: argparse keeps the class private and generic, at type-checking time alone.
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -46,6 +51,31 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gfx", action="append", metavar="TARGET", help="what rocm-emulated compiles for (default: gfx942)"
     )
+
+
+def add_case_seconds(parser: argparse.ArgumentParser) -> None:
+    """State ``--case-seconds``."""
+    parser.add_argument(
+        "--case-seconds",
+        type=float,
+        metavar="S",
+        help="time limit of one case, with compilation (default: 60 on a GPU, 240 for long procedures there, "
+        "else 300)",
+    )
+
+
+def case_seconds_of(options: argparse.Namespace) -> float | None:
+    """The limit that was asked for; raises :class:`UsageError` for what is none."""
+    seconds: float | None = options.case_seconds
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise UsageError(f"--case-seconds is {seconds}; it must be a positive number of seconds")
+    return seconds
+
+
+def wait_for(case: Case, session: Session) -> AbstractContextManager[None]:
+    """Around a case: what takes long says how long it may."""
+    seconds = session.case_seconds(case)
+    return waiting(f"{case.id}, for at most {seconds:g} s; --case-seconds sets another limit")
 
 
 def target_for(backend: str, options: argparse.Namespace) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import add_case_seconds
+from conformance.commands.usage import case_seconds_of
 from conformance.commands.usage import refuse_damaged
 from conformance.reports.journal import read_journals
 from conformance.reports.wording import count
@@ -39,6 +41,7 @@ def add(commands: Subparsers) -> None:
     parser.add_argument(
         "--subject", default="", help="what to judge, if it is found elsewhere here (default: as the journal)"
     )
+    add_case_seconds(parser)
     parser.set_defaults(command=run)
 
 
@@ -47,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     seed = options.seed if options.seed is not None else secrets.randbits(31)
     if options.sample < 0 or seed < 0:
         raise UsageError("--sample and --seed are whole numbers from 0")
+    seconds = case_seconds_of(options)
     sample = Sample(options.sample or None, seed)
     found = Verification()
     journals = read_journals([options.journal])
@@ -59,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
             fresh=options.fresh_inputs,
             backend=options.backend,
             spec=options.subject,
+            seconds=seconds,
         )
     print(write_verification(found, seed))
     if not found.repeated:
