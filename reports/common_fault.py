@@ -111,7 +111,10 @@ def _split(
     is_mixed: Callable[[Result], bool],
 ) -> CommonFault | None:
     """The fault with its failures; ``None`` if it is one, of no other clause, or less than half of all."""
-    fitting, others = [each for each in failures if fits(each)], [each for each in failures if not fits(each)]
+    fitting: list[Result] = []
+    others: list[Result] = []
+    for each in failures:
+        (fitting if fits(each) else others).append(each)
     alike = tuple(each for each in fitting if each.clause not in fault.clauses)
     if not alike or len(fitting) < max(2, len(others)):
         return None
@@ -175,7 +178,9 @@ def _find_manner(column: Column, failures: Sequence[Result]) -> CommonFault | No
     """The finding that most failures share, where it always breaks one clause."""
     told = {each.case: _manners(each) for each in failures}
     found = Counter(manner for manners in told.values() for manner in set(manners) - {""})
-    faults = (_split_manner(column, failures, told, manner) for manner, _ in found.most_common())
+    # What fewer share is no common fault; a subject may have raised something else in each of many cases.
+    shared = (manner for manner, number in found.most_common() if 2 * number >= len(failures))
+    faults = (_split_manner(column, failures, told, manner) for manner in shared)
     return next(filter(None, faults), None)
 
 
