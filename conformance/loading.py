@@ -94,13 +94,17 @@ def _attribute(spec: str) -> Any:
     return getattr(module, name)
 
 
+def no_file(file: Path) -> str:
+    """Says of a subject's file that it is not there, and where a relative path was looked for."""
+    return f"there is no file {file}" + ("" if file.is_absolute() else f" in {Path.cwd()}")
+
+
 def _module(source: str, spec: str) -> ModuleType:
     if not source.endswith(".py"):
         return _imported(source, spec)
     path = Path(source).resolve()
     if not path.is_file():
-        place = "" if Path(source).is_absolute() else f" in {Path.cwd()}"
-        raise SubjectError(f"subject {spec} cannot be loaded: there is no file {source}{place}")
+        raise SubjectError(f"subject {spec} cannot be loaded: {no_file(Path(source))}")
     # Its neighbours are importable from it, as they are when Python runs the file.
     sys.path.insert(0, str(path.parent))
     description = importlib.util.spec_from_file_location(f"conformance_subject_{path.stem}", path)

@@ -71,15 +71,17 @@ def _open(config: pytest.Config) -> State:
     Raises :class:`Refused`.
     """
     check_names(config)
-    seconds = option(config, "--case-seconds")
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise Refused(f"--case-seconds is {seconds}; it must be a positive number of seconds")
     from conformance.backends.targets import check_targets
     from conformance.interrupted import say_interrupts
     from conformance.session import Session
+    from conformance.waiting import checked_seconds
     from conformance.waiting import say_on_stderr
     from conformance.worker import WorkerRefused
 
+    try:
+        seconds = checked_seconds(option(config, "--case-seconds"))
+    except ValueError as error:
+        raise Refused(str(error)) from error
     backend, specs = option(config, "--backend") or "auto", option(config, "--subject") or ["builtin"]
     state, opened = State({}), worker_input(config).get(OPENED, {})
     say_interrupts(state.has_journal)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from conformance.case import Case
 from conformance.case import parse_case
+from conformance.loading import no_file
 from conformance.reports.diff import NOISE
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import standing
@@ -110,9 +111,8 @@ def _check_is_here(journal: Journal, spec: str) -> None:
     """Refuse a journal whose subject is a file of another folder; raises :class:`WorkerRefused`."""
     file = Path(spec.rpartition(":")[0])
     if file.suffix == ".py" and not file.is_file():
-        place = "" if file.is_absolute() else f" in {Path.cwd()}"
         raise WorkerRefused(
-            f"there is no file {file}{place}; {journal.path} means it from the folder where its run was "
+            f"{no_file(file)}; {journal.path} means it from the folder where its run was "
             "started: run this there, or name the file with --subject"
         )
 

@@ -1,4 +1,7 @@
-"""A word on what is waited for where it takes long: a subject that hangs looks like a program that does."""
+"""How long a case is waited for, and a word on what is waited for where it takes long.
+
+Without one, a subject that hangs looks like a program that does.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,13 @@ from threading import Timer
 SILENT_SECONDS = 10.0
 
 Say = Callable[[str], object]
+
+
+def checked_seconds(seconds: float | None) -> float | None:
+    """What was given with ``--case-seconds``. Raises :class:`ValueError` for what is no limit."""
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise ValueError(f"--case-seconds is {seconds}; it must be a positive number of seconds")
+    return seconds
 
 
 def say_on_stderr(line: str) -> None:

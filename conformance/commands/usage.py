@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.backends.targets import check_targets
+from conformance.waiting import checked_seconds
 from conformance.waiting import waiting
 
 
@@ -66,10 +67,10 @@ def add_case_seconds(parser: argparse.ArgumentParser) -> None:
 
 def case_seconds_of(options: argparse.Namespace) -> float | None:
     """The limit that was asked for; raises :class:`UsageError` for what is none."""
-    seconds: float | None = options.case_seconds
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise UsageError(f"--case-seconds is {seconds}; it must be a positive number of seconds")
-    return seconds
+    try:
+        return checked_seconds(options.case_seconds)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def wait_for(case: Case, session: Session) -> AbstractContextManager[None]:
