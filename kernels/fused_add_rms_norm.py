@@ -91,40 +91,63 @@ def _forward_held(
 def _forward_wide(
     x_ptr, residual_ptr, weight_ptr, y_ptr, residual_out_ptr, rstd_ptr,
     x_stride, residual_stride, residual_out_stride, eps, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     residual_ptr += row * residual_stride
     residual_out_ptr += row * residual_out_stride
     y_ptr += row * hidden_size
+    READ_TWICE: tl.constexpr = TILES - KEPT
     # The first pass stores nothing: residual_out may be residual, which the second pass adds again. Reading
     # back a stored sum would save one of the two reads then, but y would come from the rounded sum.
     # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
     squares = tl.zeros([1, BLOCK], dtype=tl.float32)
-    for tile in range(TILES):
-        column = part_columns(0, tile, BLOCK)
-        mask = inside_row(column, hidden_size, FULL)
-        # Kept in the cache for the second pass, and there no longer.
-        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
-        residual = tl.load(residual_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
-        h = x.to(tl.float32) + residual.to(tl.float32)
+    for tile in range(READ_TWICE):
+        # Left in the cache for the second pass, and there no longer.
+        h = _added(x_ptr, residual_ptr, tile, hidden_size, BLOCK, FULL, "evict_last")
         squares += h * h
+    kept = no_parts()
+    for part in tl.static_range(KEPT):
+        kept += (_added(x_ptr, residual_ptr, READ_TWICE + part, hidden_size, BLOCK, FULL, "evict_first"),)
+        squares += kept[part] * kept[part]
     mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
     rstd = inverse_root(mean_square, eps)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
-    for tile in range(TILES):
-        column = part_columns(0, tile, BLOCK)
-        mask = inside_row(column, hidden_size, FULL)
-        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
-        residual = tl.load(residual_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
-        h = x.to(tl.float32) + residual.to(tl.float32)
-        tl.store(residual_out_ptr + column, h.to(residual_out_ptr.dtype.element_ty), mask=mask)
-        y = h * rstd
-        if weight_ptr is not None:
-            y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+    for part in tl.static_range(KEPT):
+        _normalize(
+            kept[part], READ_TWICE + part, rstd, weight_ptr, y_ptr, residual_out_ptr, hidden_size, BLOCK, FULL
+        )
+    for tile in range(READ_TWICE):
+        h = _added(x_ptr, residual_ptr, tile, hidden_size, BLOCK, FULL, "evict_first")
+        _normalize(h, tile, rstd, weight_ptr, y_ptr, residual_out_ptr, hidden_size, BLOCK, FULL)
+
+
+@triton.jit
+def _added(
+    x_ptr, residual_ptr, tile, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr, POLICY: tl.constexpr
+):
+    """One tile of ``x + residual`` in float32; 0 beyond H."""
+    column = part_columns(0, tile, BLOCK)
+    mask = inside_row(column, hidden_size, FULL)
+    x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy=POLICY)
+    residual = tl.load(residual_ptr + column, mask=mask, other=0.0, eviction_policy=POLICY)
+    return x.to(tl.float32) + residual.to(tl.float32)
+
+
+@triton.jit
+def _normalize(
+    h, tile, rstd, weight_ptr, y_ptr, residual_out_ptr, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr
+):
+    """Store one tile of residual_out and of y."""
+    column = part_columns(0, tile, BLOCK)
+    mask = inside_row(column, hidden_size, FULL)
+    tl.store(residual_out_ptr + column, h.to(residual_out_ptr.dtype.element_ty), mask=mask)
+    y = h * rstd
+    if weight_ptr is not None:
+        y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
+    tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
 def fused_add_rms_norm(

@@ -141,7 +141,7 @@ def launch_rows(
             constants |= {"SHIFTED": planned.shifted} if layer_norm else {}
             constants["OVERLAPPED"] = planned.overlapped
         else:
-            constants = {"TILES": tile.parts, **constants}
+            constants = {"TILES": tile.parts, **constants} | ({} if layer_norm else {"KEPT": planned.kept})
         grid = (plan.ceil_div(rows, tile.rows),)
         launch(
             held if planned.held else wide, grid, (*operands, rows, hidden_size), constants,

@@ -29,23 +29,29 @@ from torch import Tensor
 NARROWEST_BLOCK = 16
 #: Forward's programs hold this many elements of short rows, in 2 warps.
 SHORT_ELEMENTS = 2048
+#: RMSNorm's short rows up to this width have 4 warps, if they leave no lane idle.
+RMS_NORM_SHORT = 512
 #: Columns of a part of a longer row: 8 elements for each of 128 threads, one 16-byte load at 16 bits.
 PART = 1024
 #: Parts of 1024 columns that forward holds a row in, before they grow.
 MOST_PARTS = 7
 #: Elements of a row that a thread of a warp of 32 holds, at most.
 MOST_HELD = 48
-#: LayerNorm's rows up to this width are held in four parts, so that fewer steps sum a row over its threads.
+#: LayerNorm's rows up to this width are held in four parts, so that fewer steps sum a row over its threads,
+#: and half as many by a program.
 LAYER_NORM_SHORT = 256
 #: Rows wider than this are read twice by RMSNorm, the second time out of the cache; by LayerNorm if they are
 #: whole tiles.
 WIDEST_ONCE = 3072
 #: In float32 fused add's and LayerNorm's rows up to this width are read once all the same, however many.
 WIDEST_ONCE_FLOAT32 = 8192
-#: Of how few tiles a row that is read twice consists; of more if they would be larger than `WIDEST_TILE`.
-#: LayerNorm has more in its registers.
+#: Of how few tiles a row that is read twice consists; of more if they would be larger than `WIDEST_TILE`
+#: columns of 16 bits. LayerNorm has more in its registers.
 TILES = {"rms_norm": 2, "layer_norm": 4}
 WIDEST_TILE = 16384
+#: Elements of such a row that a thread keeps at most, of the tiles behind the first two. Rows that are read
+#: twice as a whole no longer fit the cache where they are as wide.
+MOST_KEPT = 32
 #: The widest row that a program can hold. Rows that are read twice are held if they are at most this many.
 WIDEST_HELD = 16384
 FEW_ROWS = 128
@@ -54,11 +60,16 @@ MOST_THREADS = 1024
 
 #: Columns for which backward keeps sums of dweight in a program's registers.
 WIDEST_SUMMED = 8192
+#: RMSNorm's backward takes short rows, from more than this to `PART` columns, in small programs: 2 warps, at
+#: once fewer elements than `SHORT_ELEMENTS`.
+NARROWEST_SHORT = 128
 #: Backward's tile of a row that is wider than two such programs.
 SPLIT_TILE = 4096
 #: Bytes of rows on their way to a multiprocessor while it works on others. It is a sharp optimum: 32 KiB more
 #: or less costs a tenth. LayerNorm computes longer on each row.
 IN_FLIGHT = {"rms_norm": 56 * 1024, "layer_norm": 64 * 1024}
+#: The same for each tensor of which such small programs read short rows.
+IN_FLIGHT_SHORT = 24 * 1024
 #: Steps in flight at most, the one that is computed counted in.
 MOST_STAGES = 4
 #: Shared memory of a block that is the compiler's own: reductions, conversions of layout.
@@ -130,12 +141,13 @@ class Forward(NamedTuple):
     held: bool
     #: Whether the weight is loaded with the rows.
     early: bool
-    #: Whether LayerNorm sums a held row about its first part, as one that is read twice. It is faster on rows
-    #: of at most `LAYER_NORM_SHORT` columns too.
+    #: Whether LayerNorm sums a held row about its first part, as one that is read twice.
     shifted: bool
     #: Whether the launch begins while the kernel in front of it ends, and waits for it before the first load.
     #: Never under torch.compile: it does not know the option, nor which tensors a kernel that waits writes.
     overlapped: bool
+    #: How many tiles of a row that is read twice are kept all the same, the last ones.
+    kept: int = 0
 
 
 def forward(
@@ -154,20 +166,16 @@ def forward(
     if hidden_size > WIDEST_ONCE and not (once and layer_norm):
         tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
         if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
-            return Forward(tile, held=held_if_few or once, early=few, shifted=True, overlapped=overlapped)
+            kept = _kept(tile, x.element_size(), layer_norm=layer_norm, stream=stream)
+            return Forward(tile, held_if_few or once, few, shifted=True, overlapped=overlapped, kept=kept)
     tile = held_tile(hidden_size, layer_norm=layer_norm)
-    shifted = hidden_size <= LAYER_NORM_SHORT
-    return Forward(tile, held=True, early=few or once, shifted=shifted, overlapped=overlapped)
+    return Forward(tile, held=True, early=few or once, shifted=False, overlapped=overlapped)
 
 
 def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
     """The tile for a row that is read once, in parts of 1024 columns while they are few."""
     if hidden_size <= PART:
-        width = max(power_of_two(hidden_size), NARROWEST_BLOCK)
-        block = (
-            width if not layer_norm or hidden_size > LAYER_NORM_SHORT else max(width // 4, NARROWEST_BLOCK)
-        )
-        return Tile(SHORT_ELEMENTS // width, ceil_div(hidden_size, block), block, num_warps=2)
+        return _short_tile(hidden_size, layer_norm=layer_norm)
     if hidden_size <= SHORT_ELEMENTS:
         return Tile(rows=1, parts=2, block=PART, num_warps=2)
     block = _part_for(hidden_size, MOST_PARTS)
@@ -178,6 +186,19 @@ def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
     return Tile(rows=1, parts=parts, block=block, num_warps=num_warps)
 
 
+def _short_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
+    """The tile for some rows of at most `PART` columns, in one part, or LayerNorm's in four."""
+    width = max(power_of_two(hidden_size), NARROWEST_BLOCK)
+    if not layer_norm:
+        num_warps = 4 if hidden_size == width <= RMS_NORM_SHORT else 2
+        return Tile(SHORT_ELEMENTS // width, 1, width, num_warps)
+    if not NARROWEST_BLOCK < width <= LAYER_NORM_SHORT:
+        return Tile(SHORT_ELEMENTS // width, 1, width, num_warps=2)
+    block = max(width // 4, NARROWEST_BLOCK)
+    num_warps = 1 if width == LAYER_NORM_SHORT else 2
+    return Tile(SHORT_ELEMENTS // 2 // width, ceil_div(hidden_size, block), block, num_warps)
+
+
 def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool) -> Tile:
     """The tile for a row that is read twice: 8 elements a thread while there are threads.
 
@@ -185,12 +206,22 @@ def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, 
     the threads, but where the residual keeps them busy.
     """
     tiles = TILES["layer_norm" if layer_norm else "rms_norm"]
-    block = min(power_of_two(hidden_size) // tiles, WIDEST_TILE)
+    widest = WIDEST_TILE if layer_norm else 2 * WIDEST_TILE // x.element_size()
+    block = min(power_of_two(hidden_size) // tiles, widest)
     sparse = not (layer_norm or stream) and 4 * hidden_size <= 3 * power_of_two(hidden_size)
     num_warps = min(max(block // (512 if sparse else 256), 1), 16)
-    if block == WIDEST_TILE:
+    if power_of_two(hidden_size) // tiles >= WIDEST_TILE:
         num_warps = MOST_THREADS // Device.of(x, kernel).warp_size
     return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps)
+
+
+def _kept(tile: Tile, itemsize: int, *, layer_norm: bool, stream: bool) -> int:
+    """How many tiles of a row that is read twice are kept in registers."""
+    if layer_norm:
+        return 0
+    kept = min(max(tile.parts - 2, 0), MOST_KEPT * MOST_THREADS // tile.block)
+    # A single one leaves room for one program of a multiprocessor, as two do, and saves half as much reading.
+    return 0 if kept == 1 and itemsize == 2 and not stream else kept
 
 
 @dataclass(frozen=True)
@@ -212,24 +243,27 @@ def sweep(
 
     `stream` says that a third tensor is read, `dresidual_out`.
     """
+    tensors = 3 if stream else 2
+    in_flight = IN_FLIGHT["layer_norm" if layer_norm else "rms_norm"]
     if hidden_size > 2 * WIDEST_SUMMED:
         tile, programs = Tile(rows=1, parts=1, block=SPLIT_TILE, num_warps=8), 1
     elif hidden_size > WIDEST_SUMMED:
         tile, programs = Tile(rows=1, parts=2, block=WIDEST_SUMMED // 2, num_warps=8), 1
+    elif NARROWEST_SHORT < hidden_size <= PART and not layer_norm:
+        tile, programs = _short_summed_tile(hidden_size, itemsize)
+        in_flight = IN_FLIGHT_SHORT * tensors
     else:
         tile, programs = _summed_tile(hidden_size, itemsize, layer_norm=layer_norm)
-        if programs == 2 and not (layer_norm or stream):  # 48 KiB in flight are the better measure for these
-            tile = tile._replace(rows=max(tile.rows // 2, 1))
     splits = ceil_div(hidden_size, tile.columns)
     width = min(hidden_size, tile.columns)
-    step = tile.rows * width * itemsize * (3 if stream else 2)
-    held = tile.rows * tile.columns * itemsize * (3 if stream else 2)
+    step = tile.rows * width * itemsize * tensors
+    held = tile.rows * tile.columns * itemsize * tensors
     if splits == 2:  # the other half is read as well, but for dresidual_out
         held += tile.rows * tile.columns * itemsize * 2
     groups = min(max(programs * device.multiprocessors // splits, 1), ceil_div(row_count, tile.rows))
     if not device.pipelines:  # loads that are not ahead of their use are hidden by more warps
         tile = tile._replace(num_warps=min(2 * tile.num_warps, MOST_THREADS // device.warp_size))
-    return Sweep(tile, splits, groups, _stages(step * programs, held, device, layer_norm=layer_norm))
+    return Sweep(tile, splits, groups, _stages(in_flight, step * programs, held, device))
 
 
 def total_columns(hidden_size: int, device: Device) -> int:
@@ -240,24 +274,31 @@ def total_columns(hidden_size: int, device: Device) -> int:
     return columns
 
 
-def _stages(step: int, held: int, device: Device, *, layer_norm: bool) -> int:
+def _stages(in_flight: int, step: int, held: int, device: Device) -> int:
     """Stages of the pipeline; `step` bytes are read at once on a multiprocessor, `held` by a program."""
     if not device.pipelines:
         return 1
-    wanted = ceil_div(IN_FLIGHT["layer_norm" if layer_norm else "rms_norm"], step)
+    wanted = ceil_div(in_flight, step)
     fitting = (device.shared_memory - SHARED_RESERVE) // held
     return int(1 + max(min(wanted, fitting, MOST_STAGES - 1), 0))
+
+
+def _short_summed_tile(hidden_size: int, itemsize: int) -> tuple[Tile, int]:
+    """The tile of short rows of RMSNorm, and the programs for each multiprocessor."""
+    rows, programs = power_of_two(ceil_div(SHORT_ELEMENTS, hidden_size)) // 2, 8 // itemsize
+    if rows == 1 and programs == 4:  # 1024 columns: 0.959 of a copy, and 0.951 with one row in four programs
+        rows, programs = 2, 2
+    return Tile(rows, parts=1, block=power_of_two(hidden_size), num_warps=2), programs
 
 
 def _summed_tile(hidden_size: int, itemsize: int, *, layer_norm: bool) -> tuple[Tile, int]:
     """The tile of a row that is summed by one program, and the programs for each multiprocessor.
 
     All programs of a multiprocessor together hold some 8192 elements of 16 bits in 8 warps: RMSNorm's in one
-    program or two, LayerNorm's, whose rows wait for two sums each, in up to four. An odd number of parts of
+    program, LayerNorm's, whose rows wait for two sums each, in up to four. An odd number of parts of
     1024 columns leaves fewer lanes idle than parts of 2048.
     """
-    limits = {256: 1, 512: 4, 3072: 2} if layer_norm else {256: 1, 1024: 2}
-    programs = _first_reached(hidden_size, limits, 1)
+    programs = _first_reached(hidden_size, {128: 1, PART - 1: 4, 3072: 2} if layer_norm else {}, 1)
     odd = layer_norm and ceil_div(hidden_size, PART) in (3, 5)
     block = min(max(power_of_two(hidden_size), NARROWEST_BLOCK), PART if odd else 2048)
     elements = WIDEST_SUMMED // programs

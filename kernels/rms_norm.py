@@ -75,31 +75,45 @@ def _forward_held(
 @triton.jit
 def _forward_wide(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * hidden_size
+    READ_TWICE: tl.constexpr = TILES - KEPT
     # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
     squares = tl.zeros([1, BLOCK], dtype=tl.float32)
-    for tile in range(TILES):
+    for tile in range(READ_TWICE):
         column = part_columns(0, tile, BLOCK)
         mask = inside_row(column, hidden_size, FULL)
-        # Kept in the cache for the second pass, and there no longer.
+        # Left in the cache for the second pass, and there no longer.
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
         squares += x.to(tl.float32) * x.to(tl.float32)
+    kept = load_parts(x_ptr, True, READ_TWICE * BLOCK, hidden_size, KEPT, BLOCK, FULL)
+    for part in tl.static_range(KEPT):
+        squares += kept[part].to(tl.float32) * kept[part].to(tl.float32)
     mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
     rstd = inverse_root(mean_square, eps)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
-    for tile in range(TILES):
+    for part in tl.static_range(KEPT):
+        _normalize(kept[part], READ_TWICE + part, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
+    for tile in range(READ_TWICE):
         column = part_columns(0, tile, BLOCK)
         mask = inside_row(column, hidden_size, FULL)
         x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
-        y = x.to(tl.float32) * rstd
-        if weight_ptr is not None:
-            y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+        _normalize(x, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
+
+
+@triton.jit
+def _normalize(x, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr):
+    """Store one tile of y."""
+    column = part_columns(0, tile, BLOCK)
+    mask = inside_row(column, hidden_size, FULL)
+    y = x.to(tl.float32) * rstd
+    if weight_ptr is not None:
+        y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
+    tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
 @overload

@@ -63,6 +63,7 @@ def forward(
     constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
     if not planned.held:
         warps = min(tile.num_warps, plan.MOST_THREADS // device.warp_size)
+        constants |= {} if centred else {"KEPT": planned.kept}
         return Launch(module._forward_wide, {"TILES": tile.parts, **constants}, warps, left_out)
     early = planned.early or module is RMS_NORM
     held = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early}
