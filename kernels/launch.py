@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from contextlib import nullcontext
 from typing import Any
+from typing import NamedTuple
 
 import torch
 import triton
@@ -131,19 +132,52 @@ def launch_rows(
     if rows == 0:
         return
     with on_device_of(x):
-        # A comparison would have torch.compile compile once for few rows and once for many.
-        counted = None if torch.compiler.is_compiling() else rows
-        planned = plan.forward(hidden_size, counted, x, held, layer_norm=layer_norm, stream=stream)
-        tile = planned.tile
-        constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
-        if planned.held:
-            constants = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early or planned.early}
-            constants |= {"SHIFTED": planned.shifted} if layer_norm else {}
-            constants["OVERLAPPED"] = planned.overlapped
-        else:
-            constants = {"TILES": tile.parts, **constants} | ({} if layer_norm else {"KEPT": planned.kept})
-        grid = (plan.ceil_div(rows, tile.rows),)
+        chosen = _chosen(held, wide, x, rows, layer_norm=layer_norm, stream=stream, early=early)
         launch(
-            held if planned.held else wide, grid, (*operands, rows, hidden_size), constants,
-            num_warps=tile.num_warps, num_stages=1,
+            chosen.kernel, (plan.ceil_div(rows, chosen.tile.rows),), (*operands, rows, hidden_size),
+            chosen.constants, num_warps=chosen.tile.num_warps, num_stages=1,
         )  # fmt: skip
+
+
+class _Chosen(NamedTuple):
+    """One of an operation's two forward kernels, and how it is launched."""
+
+    kernel: Any
+    tile: plan.Tile
+    constants: dict[str, int]
+    #: Keeps alive what the key names by its id.
+    held: Any
+
+
+#: What was chosen, by all that it follows from: operation, device, dtype, width, and whether rows are few.
+#: Planning takes a third of what a call takes without the launch itself.
+_CHOSEN: dict[tuple[object, ...], _Chosen] = {}
+
+
+def _chosen(held: Any, wide: Any, x: Tensor, rows: int, **kind: bool) -> _Chosen:
+    """What `_choose` chose for the first such call."""
+    if torch.compiler.is_compiling():
+        # A comparison would have torch.compile compile once for few rows and once for many.
+        return _choose(held, wide, x, None, **kind)
+    driver = triton.runtime.driver.active if type(held) is triton.JITFunction else None
+    key = id(held), driver, x.dtype, x.get_device(), x.shape[-1], rows <= plan.FEW_ROWS
+    found = _CHOSEN.get(key)
+    if found is None:
+        found = _CHOSEN[key] = _choose(held, wide, x, rows, **kind)
+    return found
+
+
+def _choose(
+    held: Any, wide: Any, x: Tensor, rows: int | None, *, layer_norm: bool, stream: bool, early: bool
+) -> _Chosen:
+    """The kernel for rows as wide as those of `x`, `rows` of them, or ``None`` for any number."""
+    planned = plan.forward(x.shape[-1], rows, x, held, layer_norm=layer_norm, stream=stream)
+    tile = planned.tile
+    constants = {"BLOCK": tile.block, "FULL": tile.columns == x.shape[-1]}
+    if planned.held:
+        constants = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early or planned.early}
+        constants |= {"SHIFTED": planned.shifted} if layer_norm else {}
+        constants["OVERLAPPED"] = planned.overlapped
+    else:
+        constants = {"TILES": tile.parts, **constants} | ({} if layer_norm else {"KEPT": planned.kept})
+    return _Chosen(held if planned.held else wide, tile, constants, held)

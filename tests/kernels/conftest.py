@@ -188,6 +188,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a row of more than 64 columns one of several tiles, so that the loops run on small tensors."""
+    monkeypatch.setattr("conformance.kernels.launch._CHOSEN", {})
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE", 64)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE_FLOAT32", 64)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", 64)

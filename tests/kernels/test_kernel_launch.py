@@ -212,6 +212,30 @@ def test_programs_that_share_a_row_are_neighbours(
     assert grids["_sweep"] == (programs, groups)
 
 
+def test_a_plan_is_made_once_for_a_device_a_dtype_a_width_and_few_rows_or_many(
+    operation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call like an earlier one does not plan again; what a plan follows from tells calls apart."""
+    planned = []
+
+    def noting(*given: Any, **kind: Any) -> plan.Forward:
+        planned.append(given)
+        return forward(*given, **kind)
+
+    forward = plan.forward
+    monkeypatch.setattr(plan, "forward", noting)
+    monkeypatch.setattr(launch, "_CHOSEN", {})
+    few, many = (operation.operands(rows, 33) for rows in (2, plan.FEW_ROWS + 1))
+    calls = [few, operation.operands(3, 33), many, operation.operands(2, 34)]
+    calls.append({name: tensor.half() for name, tensor in few.items()})
+    for operands in [*calls, *calls]:
+        operation.forward(operands)
+    assert len(planned) == 4
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda _self: 1)
+    operation.forward(few)
+    assert len(planned) == 5
+
+
 def test_every_launch_is_under_a_device_guard(
     operation: Any, launches: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

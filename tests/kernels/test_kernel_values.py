@@ -159,6 +159,7 @@ def test_layer_norm_of_a_large_offset_is_that_of_the_deviations(
     """A mean far above the standard deviation costs no accuracy: the error is that of the centred row."""
     from conformance.kernels import layer_norm
 
+    monkeypatch.setattr("conformance.kernels.launch._CHOSEN", {})
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE", widest)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE_FLOAT32", widest)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", widest)
@@ -188,6 +189,7 @@ def test_a_row_has_the_same_bits_held_and_read_twice(
     read_twice = operation.forward(operands)
     planned = plan.forward
     monkeypatch.setattr(plan, "forward", lambda *given, **kind: planned(*given, **kind)._replace(held=True))
+    monkeypatch.setattr("conformance.kernels.launch._CHOSEN", {})
     held = operation.forward(operands)
     assert launches == ["_forward_wide", "_forward_held"]
     for name, result in read_twice.items():
