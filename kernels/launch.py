@@ -123,9 +123,9 @@ def launch_rows(
 ) -> None:  # fmt: skip
     """Launch the forward kernel for the width of `x` (..., H), on its device; nothing where M = 0.
 
-    `held` reads a row once and keeps it, in PARTS parts; `wide` loops over it twice, in TILES tiles. Both
-    take `operands`, then M and H. Their sums over a row of the same parts have the same bits. `early` says
-    that `held` loads the weight with the rows, however many there are.
+    `held` reads a row once and keeps it, in PARTS parts; `wide` loops over it twice, in TILES tiles, but for
+    the last KEPT of them. Both take `operands`, then M and H. Their sums over a row of the same parts have
+    the same bits. `early` says that `held` loads the weight with the rows, however many there are.
     """
     hidden_size = x.shape[-1]
     rows = x.numel() // hidden_size

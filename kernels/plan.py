@@ -6,7 +6,8 @@ neighbours. Only the number of row groups that sum dweight does. The constants w
 `NOTES.md` beside this file has the measurements, and what did not help.
 
 Forward: a row a program, or some short ones. Many small programs keep loads and stores in flight better than
-any pipelining within one. Few rows do not fill the GPU and wait for memory: then a row is read once where
+any pipelining within one. Of the widest rows a part stays in registers where other rows are read twice: the
+cache would not hold them all. Few rows do not fill the GPU and wait for memory: then a row is read once where
 many would be read twice, its parts summed in the same order, and the weight is loaded with it. Most of such
 a call is the launch: where the GPU can, it begins while the kernel in front ends.
 
