@@ -236,6 +236,8 @@ def _parse_tokens(tokens: list[str]) -> dict[str, Any]:
             value = _PARSERS.get(name, str)(text)
         except ValueError as error:
             raise ValueError(f"{text!r} is no value of {label}") from error
+        if key in dict(values.get(name, ())) if name in _PAIRS else name in values:
+            raise ValueError(f"{token.partition('=')[0]} stands twice")
         if name in _PAIRS:
             values[name] = (*values.get(name, ()), (key, value))
         else:

@@ -23,6 +23,7 @@ from conformance.reports.matrix import standing
 from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
 from conformance.reports.result import SubjectRecord
+from conformance.reports.result import worst_fractions
 from conformance.reports.wording import write_commit
 from conformance.scope import why_not_on
 from conformance.session import Session
@@ -151,9 +152,11 @@ def _differences(result: Result, again: Result) -> Iterator[str]:
         because = f" ({again.message})" if again.message else ""
         yield f"the verdict is {again.verdict}{because}, the journal has {result.verdict}"
     else:
-        was, now = (each.worst.fraction if each.worst else None for each in (result, again))
-        if was is not None and now is not None and not abs(was - now) <= max(NOISE, NOISE * abs(now)):
-            yield f"the worst error is {now:.3g} × its bound, the journal has {was:.3g}"
+        was, now = map(worst_fractions, (result, again))
+        for name in (each for each in was if each in now):
+            if not abs(was[name] - now[name]) <= max(NOISE, NOISE * abs(now[name])):
+                got, had = (f"{each[name]:.3g}" for each in (now, was))
+                yield f"the worst error of {name} is {got} × its bound, the journal has {had}"
 
 
 def _try_fresh(session: Session, result: Result, found: Verification, seed: int) -> None:

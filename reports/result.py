@@ -194,6 +194,15 @@ class Result:
         return cls(**values)
 
 
+def worst_fractions(result: Result) -> dict[str, float]:
+    """The worst error of each output, as a fraction of its bound; a NaN counts as the worst there is."""
+    found: dict[str, float] = {}
+    for each in result.measurements:
+        if each.fraction is not None:
+            found[each.quantity] = max(found.get(each.quantity, 0.0), each.fraction, key=_rank)
+    return found
+
+
 def find_worst(measurements: Iterable[Measurement]) -> Measurement | None:
     """The measurement with the largest fraction of its bound; ``None`` if none has a bound."""
     bounded = [each for each in measurements if each.fraction is not None]

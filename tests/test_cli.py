@@ -222,6 +222,8 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
         ("EPS-1/rms_norm/forward/float16/6by7", "'6by7' is no shape"),
         ("EPS-1/rms_norm/forward/float16/6x7/eps=tiny", "'tiny' is no value of eps"),
         ("EPS-1/rms_norm/forward/float16/6x7/colour=red", "no key is called 'colour'; there are procedure, "),
+        ("EPS-1/rms_norm/forward/float16/6x7/eps=1e-5/eps=1e-6", "eps stands twice"),
+        ("EPS-1/rms_norm/forward/float16/6x7/layout.x=padded/layout.x=far", "layout.x stands twice"),
         ("EPS-99/rms_norm/forward/float16/6x7", "no clause is called 'EPS-99'; `conformance list --clauses`"),
         ("EPS-1/rms_nrm/forward/float16/6x7", "no operation is called 'rms_nrm'; there are layer_norm, "),
         ("mine:EPS-1/rms_norm/forward/float16/6x7", "leave the subject out, and begin it with EPS-1/"),

@@ -103,6 +103,32 @@ def test_noise(
     assert [each.kind for each in find_changes([before], [after])] == ([kind] if kind else [])
 
 
+@pytest.mark.parametrize(
+    ("now", "kind", "detail"),
+    [
+        (0.95, "larger error", "dx 0.100 -> 0.950 × the bound"),
+        (0.3, "other bits", "dx 0.100 -> 0.300 × the bound"),
+        (0.1, "", ""),
+    ],
+)
+def test_an_output_is_not_hidden_by_one_that_is_nearer_its_bound(
+    make_journal: Make,
+    make_result: Callable[..., Result],
+    make_measurement: Callable[..., Measurement],
+    now: float,
+    kind: str,
+    detail: str,
+) -> None:
+    """In 16 bits y is always near its bound; what dx does is told all the same."""
+    y = replace(make_measurement(0.99), quantity="y")
+    before, after = (
+        make_journal([make_result(measurements=(y, replace(make_measurement(each), quantity="dx")))])
+        for each in (0.1, now)
+    )
+    found = [(each.kind, each.detail) for each in find_changes([before], [after])]
+    assert found == ([(kind, detail)] if kind else [])
+
+
 def test_declarations(
     make_journal: Make, make_run: Callable[..., Run], make_subject: Callable[..., SubjectRecord]
 ) -> None:
