@@ -1,6 +1,6 @@
 """Failures that are probably one fault: a kernel that rounds once too often fails in nearly every clause.
 
-Two kinds are told, each only where it makes half of a column's failures at least.
+Three kinds are told, each only where it makes half of a column's failures at least.
 
 *Errors beyond the bound by a little.* ACC-1, which asks for the bound and for nothing else, fails in an
 output by at most :data:`LITTLE` times its bound, in every dtype where it fails, and in no other way; for
@@ -10,6 +10,10 @@ as far.
 
 *One clause broken in one manner*: whatever a case set out to prove, the same finding, as of a changed input
 or a store outside, breaks the same clause.
+
+*Wrong where lanes are idle.* MASK-1, which asks for every width, fails, and so do other clauses: elements are
+beyond their bound where the hidden size is no power of two, and nowhere where it is one. A kernel that
+divides by its block, or sums what lies beyond the row, does that.
 
 A result that fails in other ways as well is counted, and said to. No verdict and no gate depends on this.
 """
@@ -45,6 +49,12 @@ LITTLE = 16.0
 #: How much further than the worst case of ACC-1 another clause's case may be, with inputs of its own.
 FURTHER = 2.0
 
+#: The clause that asks for every width. Blocks are powers of two, and kernels pad shorter rows than these.
+EVERY_WIDTH = "MASK-1"
+NARROWEST_FULL = 16
+#: So many cases with such a width must hold.
+FULL_HELD = 5
+
 _ELEMENT = r"\w+\[[\d, ]*\] is \S+, must be \S+: \S+ times the bound"
 # As the judge says it: three findings at most, how many more, and how the backend ran the case.
 _BEYOND = re.compile(rf"({_ELEMENT}(?:; {_ELEMENT})*)(?:; and (\d+) more)?(?: \([^()]*\))?")
@@ -52,6 +62,7 @@ _BEYOND = re.compile(rf"({_ELEMENT}(?:; {_ELEMENT})*)(?:; and (\d+) more)?(?: \(
 _ROW = re.compile(r"\brow \d+ of ")
 _NO_MANNER = re.compile(rf"{_ELEMENT}|and \d+ more")
 _FIGURES = re.compile(r"[\d\[(]")
+_HIDDEN_SIZE = re.compile(r"(?:[^/]*/){4}(?:\d+x)*(\d+)(?:/|$)")
 
 #: Operation, dtype and output.
 _Kind = tuple[str, str, str]
@@ -86,8 +97,14 @@ def find_common_faults(matrix: Matrix) -> tuple[CommonFault, ...]:
 
 
 def _find(column: Column, results: Iterable[Result]) -> CommonFault | None:
+    results = tuple(results)
     failures = [each for each in results if standing(each) in FAULTS]
-    return _find_bound(column, failures) or _find_manner(column, failures)
+    held = [each for each in results if standing(each) == "pass"]
+    return (
+        _find_bound(column, failures)
+        or _find_manner(column, failures)
+        or _find_padded(column, failures, held)
+    )
 
 
 def write_common_fault(fault: CommonFault) -> str:
@@ -198,6 +215,29 @@ def _split_manner(
         lambda each: manner in told[each.case],
         lambda each: set(told[each.case]) != {manner},
     )
+
+
+def _find_padded(column: Column, failures: Sequence[Result], held: Sequence[Result]) -> CommonFault | None:
+    """Wrong elements where the hidden size is no power of two, and nowhere else."""
+    wrong = {each.case for each in failures if "" in _manners(each)}
+    full = [each for each in held if each.measurements and _fills_a_block(each)]
+    asked = any(each.clause == EVERY_WIDTH and each.case in wrong for each in failures)
+    if not asked or len(full) < FULL_HELD:
+        return None
+    if any(each.case in wrong and _fills_a_block(each) for each in failures):
+        return None
+    says = (
+        f"{EVERY_WIDTH} fails where the hidden size is no power of two, "
+        f"no element is wrong in {len(full)} cases where it is one"
+    )
+    fault = CommonFault(column=column, says=says, clauses=(EVERY_WIDTH,))
+    return _split(fault, failures, lambda each: each.case in wrong, lambda each: any(_manners(each)))
+
+
+def _fills_a_block(result: Result) -> bool:
+    told = _HIDDEN_SIZE.match(result.case)
+    hidden_size = int(told[1]) if told else 0
+    return hidden_size >= NARROWEST_FULL and hidden_size & (hidden_size - 1) == 0
 
 
 def _manners(result: Result) -> list[str]:

@@ -283,3 +283,53 @@ def test_a_rounding_hides_no_stride(find: Find, known_bad: Callable[[str], list[
     (fault,) = find([two if two.verdict == "fail" else one for one, two in zip(rounds, strides, strict=True)])
     assert names(fault.alike) == ["EPS-1", "MASK-1"]
     assert names(fault.others) == ["STRIDE-1"]
+
+
+@pytest.fixture
+def padded(beyond: Make, make_result: Make, make_measurement: Make) -> list[Result]:
+    """What a kernel does that divides by its block: wrong at 17, 65 and 129 columns, right at 64 and 1024."""
+    wrong = [
+        ("MASK-1", "MASK-1/rms_norm/forward/float16/3x17/regime=offset"),
+        ("EPS-1", "EPS-1/rms_norm/forward/float16/6x129/eps=0.001"),
+        ("ALIAS-1", "ALIAS-1/rms_norm/forward/float32/3x65"),
+    ]
+    right = [f"DTYPE-1/rms_norm/forward/float16/{rows}x{width}" for rows in (3, 4, 5) for width in (64, 1024)]
+    measured = {"measurements": (make_measurement(0.4),)}
+    return [beyond(clause, 400.0, case=case) for clause, case in wrong] + [
+        make_result("DTYPE-1", case, **measured) for case in right
+    ]
+
+
+def test_lanes_beyond_the_row_are_one_fault(find: Find, padded: list[Result]) -> None:
+    """Wrong at widths that leave lanes idle, right at all others: begin with the clause of every width."""
+    (fault,) = find(padded)
+    assert (names(fault.first), names(fault.alike), fault.others) == (["MASK-1"], ["ALIAS-1", "EPS-1"], ())
+    assert (
+        "MASK-1 fails where the hidden size is no power of two, no element is wrong in 6 cases where it is "
+        "one, and 2 cases of 2 other clauses fail likewise (ALIAS-1, EPS-1). Mend MASK-1 first"
+    ) in write_common_fault(fault)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda results, beyond: results[1:],
+        lambda results, beyond: results[:7],
+        lambda results, beyond: [
+            *results,
+            beyond("ROWS-1", 9.0, case="ROWS-1/rms_norm/forward/float16/4x64"),
+        ],
+        lambda results, beyond: [each for each in results if not each.clause.startswith(("EPS", "ALIAS"))],
+    ],
+    ids=["no MASK-1", "four hold", "one power of two is wrong", "nothing else fails"],
+)
+def test_idle_lanes_are_not_blamed(find: Find, beyond: Make, padded: list[Result], change: Make) -> None:
+    """Without MASK-1, with few widths that hold, or with a wrong one among them, nothing is said of lanes."""
+    assert find(change(padded, beyond)) == ()
+
+
+def test_narrow_rows_are_padded_whatever_their_width(find: Find, beyond: Make, padded: list[Result]) -> None:
+    """A block of 16 has idle lanes for 2 columns, and for 8."""
+    narrow = beyond("ROWS-2", 400.0, case="ROWS-2/rms_norm/forward/float16/65537x8")
+    (fault,) = find([*padded, narrow])
+    assert narrow in fault.alike
