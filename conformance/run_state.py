@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -73,11 +74,15 @@ def _open(config: pytest.Config) -> State:
     check_names(config)
     from conformance.backends.targets import check_targets
     from conformance.interrupted import say_interrupts
+    from conformance.orphans import die_with
     from conformance.session import Session
     from conformance.waiting import checked_seconds
     from conformance.waiting import say_on_stderr
     from conformance.worker import WorkerRefused
 
+    if worker_input(config):
+        # Where pytest is killed, pytest-xdist's workers wait up to 15 s for what they are doing.
+        die_with(os.getppid())
     try:
         seconds = checked_seconds(option(config, "--case-seconds"))
     except ValueError as error:
