@@ -190,14 +190,12 @@ def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
 def _short_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
     """The tile for some rows of at most `PART` columns, in one part, or LayerNorm's in four."""
     width = max(power_of_two(hidden_size), NARROWEST_BLOCK)
-    if not layer_norm:
-        num_warps = 4 if hidden_size == width <= RMS_NORM_SHORT else 2
-        return Tile(SHORT_ELEMENTS // width, 1, width, num_warps)
-    if not NARROWEST_BLOCK < width <= LAYER_NORM_SHORT:
-        return Tile(SHORT_ELEMENTS // width, 1, width, num_warps=2)
-    block = max(width // 4, NARROWEST_BLOCK)
-    num_warps = 1 if width == LAYER_NORM_SHORT else 2
-    return Tile(SHORT_ELEMENTS // 2 // width, ceil_div(hidden_size, block), block, num_warps)
+    if layer_norm and NARROWEST_BLOCK < width <= LAYER_NORM_SHORT:
+        block = max(width // 4, NARROWEST_BLOCK)
+        num_warps = 1 if width == LAYER_NORM_SHORT else 2
+        return Tile(SHORT_ELEMENTS // 2 // width, ceil_div(hidden_size, block), block, num_warps)
+    num_warps = 4 if not layer_norm and hidden_size == width <= RMS_NORM_SHORT else 2
+    return Tile(SHORT_ELEMENTS // width, 1, width, num_warps)
 
 
 def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool) -> Tile:
@@ -299,7 +297,7 @@ def _summed_tile(hidden_size: int, itemsize: int, *, layer_norm: bool) -> tuple[
     program, LayerNorm's, whose rows wait for two sums each, in up to four. An odd number of parts of
     1024 columns leaves fewer lanes idle than parts of 2048.
     """
-    programs = _first_reached(hidden_size, {128: 1, PART - 1: 4, 3072: 2} if layer_norm else {}, 1)
+    programs = _first_reached(hidden_size, {128: 1, PART - 1: 4, 3072: 2}, 1) if layer_norm else 1
     odd = layer_norm and ceil_div(hidden_size, PART) in (3, 5)
     block = min(max(power_of_two(hidden_size), NARROWEST_BLOCK), PART if odd else 2048)
     elements = WIDEST_SUMMED // programs

@@ -99,12 +99,12 @@ def find_common_faults(matrix: Matrix) -> tuple[CommonFault, ...]:
 def _find(column: Column, results: Iterable[Result]) -> CommonFault | None:
     results = tuple(results)
     failures = [each for each in results if standing(each) in FAULTS]
-    held = [each for each in results if standing(each) == "pass"]
-    return (
-        _find_bound(column, failures)
-        or _find_manner(column, failures)
-        or _find_padded(column, failures, held)
-    )
+    bound = _find_bound(column, failures)
+    if bound or not failures:
+        return bound
+    told = {each.case: _manners(each) for each in failures}
+    held = (each for each in results if standing(each) == "pass")
+    return _find_manner(column, failures, told) or _find_padded(column, failures, told, held)
 
 
 def write_common_fault(fault: CommonFault) -> str:
@@ -191,9 +191,10 @@ def _beyond(result: Result) -> dict[_Kind, float]:
     return found
 
 
-def _find_manner(column: Column, failures: Sequence[Result]) -> CommonFault | None:
+def _find_manner(
+    column: Column, failures: Sequence[Result], told: Mapping[str, Sequence[str]]
+) -> CommonFault | None:
     """The finding that most failures share, where it always breaks one clause."""
-    told = {each.case: _manners(each) for each in failures}
     found = Counter(manner for manners in told.values() for manner in set(manners) - {""})
     # What fewer share is no common fault; a subject may have raised something else in each of many cases.
     shared = (manner for manner, number in found.most_common() if 2 * number >= len(failures))
@@ -217,21 +218,25 @@ def _split_manner(
     )
 
 
-def _find_padded(column: Column, failures: Sequence[Result], held: Sequence[Result]) -> CommonFault | None:
+def _find_padded(
+    column: Column,
+    failures: Sequence[Result],
+    told: Mapping[str, Sequence[str]],
+    held: Iterable[Result],
+) -> CommonFault | None:
     """Wrong elements where the hidden size is no power of two, and nowhere else."""
-    wrong = {each.case for each in failures if "" in _manners(each)}
-    full = [each for each in held if each.measurements and _fills_a_block(each)]
-    asked = any(each.clause == EVERY_WIDTH and each.case in wrong for each in failures)
-    if not asked or len(full) < FULL_HELD:
+    wrong = [each for each in failures if "" in told[each.case]]
+    if EVERY_WIDTH not in _clauses(wrong) or any(map(_fills_a_block, wrong)):
         return None
-    if any(each.case in wrong and _fills_a_block(each) for each in failures):
+    full = [each for each in held if each.measurements and _fills_a_block(each)]
+    if len(full) < FULL_HELD:
         return None
     says = (
         f"{EVERY_WIDTH} fails where the hidden size is no power of two, "
         f"no element is wrong in {len(full)} cases where it is one"
     )
     fault = CommonFault(column=column, says=says, clauses=(EVERY_WIDTH,))
-    return _split(fault, failures, lambda each: each.case in wrong, lambda each: any(_manners(each)))
+    return _split(fault, failures, lambda each: "" in told[each.case], lambda each: any(told[each.case]))
 
 
 def _fills_a_block(result: Result) -> bool:
