@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import triton
@@ -25,6 +26,7 @@ from triton.compiler import ASTSource
 
 from conformance.kernels import backward
 from conformance.kernels import plan
+from conformance.kernels.launch import _choose
 
 
 # The functions of the same names hide these modules in the package, which has imported them.
@@ -57,19 +59,13 @@ def forward(
     """The forward kernel for a width, with all its optional operands or with none."""
     left_out = () if optional else ("weight_ptr", "bias_ptr", "mean_ptr", "rstd_ptr")
     centred, stream = module is LAYER_NORM, module is FUSED
-    x = torch.empty(0, dtype=dtype)
-    planned = plan.forward(hidden_size, rows, x, None, layer_norm=centred, stream=stream)
-    tile = planned.tile
-    constants = {"BLOCK": tile.block, "FULL": tile.columns == hidden_size}
-    if not planned.held:
-        warps = min(tile.num_warps, plan.MOST_THREADS // device.warp_size)
-        constants |= {} if centred else {"KEPT": planned.kept}
-        return Launch(module._forward_wide, {"TILES": tile.parts, **constants}, warps, left_out)
-    early = planned.early or module is RMS_NORM
-    held = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early}
-    held |= {"SHIFTED": planned.shifted} if centred else {}
-    held["OVERLAPPED"] = rows <= plan.FEW_ROWS and device.overlaps
-    return Launch(module._forward_held, held, tile.num_warps, left_out)
+    x = torch.empty(0, hidden_size, dtype=dtype)
+    with patch.object(plan.Device, "of", lambda *_operand_and_kernel: device):
+        chosen = _choose(
+            module._forward_held, module._forward_wide, x, rows,
+            layer_norm=centred, stream=stream, early=module is RMS_NORM,
+        )  # fmt: skip
+    return Launch(chosen.kernel, chosen.constants, chosen.tile.num_warps, left_out)
 
 
 def backwards(
