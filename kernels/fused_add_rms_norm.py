@@ -39,8 +39,11 @@ from conformance.kernels.launch import new_like
 from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
+from conformance.kernels.parts import load_tile
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import store_normalized
+from conformance.kernels.parts import store_tile
 from conformance.kernels.parts import wait_for_kernel_in_front
 
 
@@ -102,26 +105,28 @@ def _forward_wide(
     # The first pass stores nothing: residual_out may be residual, which the second pass adds again. Reading
     # back a stored sum would save one of the two reads then, but y would come from the rounded sum.
     # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
+    # What is kept is on its way while the others are summed.
+    kept = no_parts()
+    for part in tl.static_range(KEPT):
+        kept += (_added(x_ptr, residual_ptr, READ_TWICE + part, hidden_size, BLOCK, FULL, ""),)
     squares = tl.zeros([1, BLOCK], dtype=tl.float32)
     for tile in range(READ_TWICE):
         # Left in the cache for the second pass, and there no longer.
         h = _added(x_ptr, residual_ptr, tile, hidden_size, BLOCK, FULL, "evict_last")
         squares += h * h
-    kept = no_parts()
     for part in tl.static_range(KEPT):
-        kept += (_added(x_ptr, residual_ptr, READ_TWICE + part, hidden_size, BLOCK, FULL, "evict_first"),)
         squares += kept[part] * kept[part]
     mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
     rstd = inverse_root(mean_square, eps)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
     for part in tl.static_range(KEPT):
-        _normalize(
+        _store_both(
             kept[part], READ_TWICE + part, rstd, weight_ptr, y_ptr, residual_out_ptr, hidden_size, BLOCK, FULL
         )
     for tile in range(READ_TWICE):
         h = _added(x_ptr, residual_ptr, tile, hidden_size, BLOCK, FULL, "evict_first")
-        _normalize(h, tile, rstd, weight_ptr, y_ptr, residual_out_ptr, hidden_size, BLOCK, FULL)
+        _store_both(h, tile, rstd, weight_ptr, y_ptr, residual_out_ptr, hidden_size, BLOCK, FULL)
 
 
 @triton.jit
@@ -129,25 +134,18 @@ def _added(
     x_ptr, residual_ptr, tile, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr, POLICY: tl.constexpr
 ):
     """One tile of ``x + residual`` in float32; 0 beyond H."""
-    column = part_columns(0, tile, BLOCK)
-    mask = inside_row(column, hidden_size, FULL)
-    x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy=POLICY)
-    residual = tl.load(residual_ptr + column, mask=mask, other=0.0, eviction_policy=POLICY)
+    x = load_tile(x_ptr, tile, hidden_size, BLOCK, FULL, POLICY)
+    residual = load_tile(residual_ptr, tile, hidden_size, BLOCK, FULL, POLICY)
     return x.to(tl.float32) + residual.to(tl.float32)
 
 
 @triton.jit
-def _normalize(
+def _store_both(
     h, tile, rstd, weight_ptr, y_ptr, residual_out_ptr, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr
 ):
     """Store one tile of residual_out and of y."""
-    column = part_columns(0, tile, BLOCK)
-    mask = inside_row(column, hidden_size, FULL)
-    tl.store(residual_out_ptr + column, h.to(residual_out_ptr.dtype.element_ty), mask=mask)
-    y = h * rstd
-    if weight_ptr is not None:
-        y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-    tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+    store_tile(residual_out_ptr, tile, h, hidden_size, BLOCK, FULL)
+    store_normalized(h, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
 
 
 def fused_add_rms_norm(

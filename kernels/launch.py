@@ -124,8 +124,9 @@ def launch_rows(
     """Launch the forward kernel for the width of `x` (..., H), on its device; nothing where M = 0.
 
     `held` reads a row once and keeps it, in PARTS parts; `wide` loops over it twice, in TILES tiles, but for
-    the last KEPT of them. Both take `operands`, then M and H. Their sums over a row of the same parts have
-    the same bits. `early` says that `held` loads the weight with the rows, however many there are.
+    the last KEPT of them, and LayerNorm's first. Both take `operands`, then M and H. Their sums over a row of
+    the same parts have the same bits. `early` says that `held` loads the weight with the rows, however many
+    there are.
     """
     hidden_size = x.shape[-1]
     rows = x.numel() // hidden_size
@@ -179,5 +180,5 @@ def _choose(
         constants |= {"SHIFTED": planned.shifted} if layer_norm else {}
         constants["OVERLAPPED"] = planned.overlapped
     else:
-        constants = {"TILES": tile.parts, **constants} | ({} if layer_norm else {"KEPT": planned.kept})
+        constants = {"TILES": tile.parts, **constants, "KEPT": planned.kept}
     return _Chosen(held if planned.held else wide, tile, constants, held)

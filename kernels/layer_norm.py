@@ -41,7 +41,9 @@ from conformance.kernels.launch import new_like
 from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
+from conformance.kernels.parts import load_tile
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import store_tile
 from conformance.kernels.parts import wait_for_kernel_in_front
 
 
@@ -138,22 +140,29 @@ def _forward_held(
 @triton.jit
 def _forward_wide(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * hidden_size
+    READ_TWICE: tl.constexpr = TILES - KEPT
+    # The first tile, which is whole, stays in registers as the shift, and where others are kept, as itself.
+    FIRST: tl.constexpr = 1 if KEPT else 0
+    first = load_tile(x_ptr, 0, hidden_size, BLOCK, True, "" if KEPT else "evict_last")
+    # On their way while the others are summed.
+    kept = load_parts(x_ptr, True, READ_TWICE * BLOCK, hidden_size, KEPT, BLOCK, FULL)
     # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
-    # The first tile is whole.
-    shift = tl.load(x_ptr + part_columns(0, 0, BLOCK), eviction_policy="evict_last").to(tl.float32)
+    shift = first.to(tl.float32)
     total = tl.zeros([1, BLOCK], dtype=tl.float32)
     squares = tl.zeros([1, BLOCK], dtype=tl.float32)
-    for tile in range(1, TILES):
-        column = part_columns(0, tile, BLOCK)
-        mask = inside_row(column, hidden_size, FULL)
-        # Kept in the cache for the second pass, and there no longer.
-        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
-        deviation = tl.where(mask, x.to(tl.float32) - shift, 0.0)
+    for tile in range(1, READ_TWICE):
+        # Left in the cache for the second pass, and there no longer.
+        x = load_tile(x_ptr, tile, hidden_size, BLOCK, FULL, "evict_last")
+        deviation = _deviation(x, shift, tile, hidden_size, BLOCK, FULL)
+        total += deviation
+        squares += deviation * deviation
+    for part in tl.static_range(KEPT):
+        deviation = _deviation(kept[part], shift, READ_TWICE + part, hidden_size, BLOCK, FULL)
         total += deviation
         squares += deviation * deviation
     mean, correction, variance = _row_statistics(shift, total, squares, hidden_size, TILES, BLOCK, FULL)
@@ -162,16 +171,37 @@ def _forward_wide(
         tl.store(mean_ptr + row + tl.zeros([1, 1], dtype=tl.int32), mean + correction)
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
     rest = correction * rstd
-    for tile in range(TILES):
-        column = part_columns(0, tile, BLOCK)
-        mask = inside_row(column, hidden_size, FULL)
-        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
-        y = (x.to(tl.float32) - mean) * rstd - rest
-        if weight_ptr is not None:
-            y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        if bias_ptr is not None:
-            y += tl.load(bias_ptr + column, mask=mask, other=0.0).to(tl.float32)
-        tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+    if KEPT:
+        _normalize(first, 0, mean, rstd, rest, weight_ptr, bias_ptr, y_ptr, hidden_size, BLOCK, FULL)
+    for part in tl.static_range(KEPT):
+        _normalize(
+            kept[part], READ_TWICE + part, mean, rstd, rest, weight_ptr, bias_ptr, y_ptr,
+            hidden_size, BLOCK, FULL,
+        )  # fmt: skip
+    for tile in range(FIRST, READ_TWICE):
+        x = load_tile(x_ptr, tile, hidden_size, BLOCK, FULL, "evict_first")
+        _normalize(x, tile, mean, rstd, rest, weight_ptr, bias_ptr, y_ptr, hidden_size, BLOCK, FULL)
+
+
+@triton.jit
+def _deviation(x, shift, tile, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr):
+    """One tile's differences from `shift`; 0 beyond H."""
+    inside = inside_row(part_columns(0, tile, BLOCK), hidden_size, FULL)
+    return tl.where(inside, x.to(tl.float32) - shift, 0.0)
+
+
+@triton.jit
+def _normalize(
+    x, tile, mean, rstd, rest, weight_ptr, bias_ptr, y_ptr, hidden_size,
+    BLOCK: tl.constexpr, FULL: tl.constexpr,
+):  # fmt: skip
+    """Store one tile of y."""
+    y = (x.to(tl.float32) - mean) * rstd - rest
+    if weight_ptr is not None:
+        y *= load_tile(weight_ptr, tile, hidden_size, BLOCK, FULL, "").to(tl.float32)
+    if bias_ptr is not None:
+        y += load_tile(bias_ptr, tile, hidden_size, BLOCK, FULL, "").to(tl.float32)
+    store_tile(y_ptr, tile, y, hidden_size, BLOCK, FULL)
 
 
 @overload

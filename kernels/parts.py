@@ -42,6 +42,35 @@ def load_parts(
 
 
 @triton.jit
+def load_tile(
+    ptr, tile, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr, POLICY: tl.constexpr
+):  # fmt: skip
+    """One tile of a row that is read tile by tile, (1, BLOCK); 0 beyond H."""
+    column = part_columns(0, tile, BLOCK)
+    mask = inside_row(column, hidden_size, FULL)
+    return tl.load(ptr + column, mask=mask, other=0.0, eviction_policy=POLICY)
+
+
+@triton.jit
+def store_tile(ptr, tile, values, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr):
+    """Round and store one tile of a row that is read twice; it leaves the cache before what is read again."""
+    column = part_columns(0, tile, BLOCK)
+    mask = inside_row(column, hidden_size, FULL)
+    tl.store(ptr + column, values.to(ptr.dtype.element_ty), mask=mask, eviction_policy="evict_first")
+
+
+@triton.jit
+def store_normalized(
+    h, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr
+):  # fmt: skip
+    """Store one tile of RMSNorm's y: ``h · rstd · weight``, `h` in float32."""
+    y = h * rstd
+    if weight_ptr is not None:
+        y *= load_tile(weight_ptr, tile, hidden_size, BLOCK, FULL, "").to(tl.float32)
+    store_tile(y_ptr, tile, y, hidden_size, BLOCK, FULL)
+
+
+@triton.jit
 def inverse_root(variance, eps):
     """``1 / sqrt(variance + eps)`` in float32, each step correctly rounded."""
     # torch.compile hands eps over as float64, which would carry the sum with it.

@@ -53,6 +53,9 @@ WIDEST_TILE = 16384
 #: Elements of such a row that a thread keeps at most, of the tiles behind the first two. Rows that are read
 #: twice as a whole no longer fit the cache where they are as wide.
 MOST_KEPT = 32
+#: LayerNorm's tile where it keeps some: the first, about which the others are summed, and so many more.
+KEPT_TILE = 8192
+MOST_KEPT_BESIDE = 3
 #: The widest row that a program can hold. Rows that are read twice are held if they are at most this many.
 WIDEST_HELD = 16384
 FEW_ROWS = 128
@@ -167,7 +170,7 @@ def forward(
     if hidden_size > WIDEST_ONCE and not (once and layer_norm):
         tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
         if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
-            kept = _kept(tile, x.element_size(), layer_norm=layer_norm, stream=stream)
+            kept = _kept(tile, hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream)
             return Forward(tile, held_if_few or once, few, shifted=True, overlapped=overlapped, kept=kept)
     tile = held_tile(hidden_size, layer_norm=layer_norm)
     return Forward(tile, held=True, early=few or once, shifted=False, overlapped=overlapped)
@@ -206,21 +209,27 @@ def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, 
     """
     tiles = TILES["layer_norm" if layer_norm else "rms_norm"]
     widest = WIDEST_TILE if layer_norm else 2 * WIDEST_TILE // x.element_size()
-    block = min(power_of_two(hidden_size) // tiles, widest)
+    keeps = layer_norm and _keeps(hidden_size, x.element_size())
+    block = KEPT_TILE if keeps else min(power_of_two(hidden_size) // tiles, widest)
     sparse = not (layer_norm or stream) and 4 * hidden_size <= 3 * power_of_two(hidden_size)
     num_warps = min(max(block // (512 if sparse else 256), 1), 16)
-    if power_of_two(hidden_size) // tiles >= WIDEST_TILE:
+    if keeps or power_of_two(hidden_size) // tiles >= WIDEST_TILE:
         num_warps = MOST_THREADS // Device.of(x, kernel).warp_size
     return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps)
 
 
-def _kept(tile: Tile, itemsize: int, *, layer_norm: bool, stream: bool) -> int:
-    """How many tiles of a row that is read twice are kept in registers."""
+def _kept(tile: Tile, hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool) -> int:
+    """How many tiles of a row that is read twice are kept: the last ones; LayerNorm's first beside them."""
     if layer_norm:
-        return 0
+        return min(tile.parts - 1, MOST_KEPT_BESIDE) if _keeps(hidden_size, itemsize) else 0
     kept = min(max(tile.parts - 2, 0), MOST_KEPT * MOST_THREADS // tile.block)
     # A single one leaves room for one program of a multiprocessor, as two do, and saves half as much reading.
     return 0 if kept == 1 and itemsize == 2 and not stream else kept
+
+
+def _keeps(hidden_size: int, itemsize: int) -> bool:
+    """Whether LayerNorm keeps tiles of such a row: of 16 bits, not where four large ones would be full."""
+    return hidden_size > WIDEST_HELD and (itemsize == 4 or hidden_size != power_of_two(hidden_size))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,9 @@ from conformance.kernels.launch import new_like
 from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
+from conformance.kernels.parts import load_tile
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import store_normalized
 from conformance.kernels.parts import wait_for_kernel_in_front
 
 
@@ -81,15 +83,14 @@ def _forward_wide(
     x_ptr += row * x_stride
     y_ptr += row * hidden_size
     READ_TWICE: tl.constexpr = TILES - KEPT
+    # On their way while the others are summed.
+    kept = load_parts(x_ptr, True, READ_TWICE * BLOCK, hidden_size, KEPT, BLOCK, FULL)
     # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
     squares = tl.zeros([1, BLOCK], dtype=tl.float32)
     for tile in range(READ_TWICE):
-        column = part_columns(0, tile, BLOCK)
-        mask = inside_row(column, hidden_size, FULL)
         # Left in the cache for the second pass, and there no longer.
-        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_last")
-        squares += x.to(tl.float32) * x.to(tl.float32)
-    kept = load_parts(x_ptr, True, READ_TWICE * BLOCK, hidden_size, KEPT, BLOCK, FULL)
+        x = load_tile(x_ptr, tile, hidden_size, BLOCK, FULL, "evict_last").to(tl.float32)
+        squares += x * x
     for part in tl.static_range(KEPT):
         squares += kept[part].to(tl.float32) * kept[part].to(tl.float32)
     mean_square = tl.sum(squares, axis=1, keep_dims=True) / hidden_size
@@ -97,23 +98,11 @@ def _forward_wide(
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
     for part in tl.static_range(KEPT):
-        _normalize(kept[part], READ_TWICE + part, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
+        x = kept[part].to(tl.float32)
+        store_normalized(x, READ_TWICE + part, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
     for tile in range(READ_TWICE):
-        column = part_columns(0, tile, BLOCK)
-        mask = inside_row(column, hidden_size, FULL)
-        x = tl.load(x_ptr + column, mask=mask, other=0.0, eviction_policy="evict_first")
-        _normalize(x, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
-
-
-@triton.jit
-def _normalize(x, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr):
-    """Store one tile of y."""
-    column = part_columns(0, tile, BLOCK)
-    mask = inside_row(column, hidden_size, FULL)
-    y = x.to(tl.float32) * rstd
-    if weight_ptr is not None:
-        y *= tl.load(weight_ptr + column, mask=mask, other=0.0).to(tl.float32)
-    tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=mask)
+        x = load_tile(x_ptr, tile, hidden_size, BLOCK, FULL, "evict_first").to(tl.float32)
+        store_normalized(x, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
 
 
 @overload

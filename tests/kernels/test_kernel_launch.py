@@ -116,13 +116,36 @@ def test_a_row_that_leaves_tiles_empty_has_fewer_warps(stream: bool, warps: int)
 def test_the_last_tiles_of_wide_rows_are_kept(
     hidden_size: int, dtype: torch.dtype, rms_norm: int, fused: int
 ) -> None:
-    """All but two, up to 32 elements a thread: 0.92 of a copy, 0.87 with all read twice (one H200)."""
+    """All but two, up to 32 elements a thread: 0.96 of a copy, 0.87 with all read twice (one H200)."""
     x = torch.zeros(1, dtype=dtype)
     for stream, kept in ((False, rms_norm), (True, fused)):
         planned = plan.forward(hidden_size, 10**6, x, None, layer_norm=False, stream=stream)
         assert (planned.kept, planned.held) == (kept, False)
         assert planned.kept * planned.tile.block <= 32 * 32 * planned.tile.num_warps
         assert planned.kept <= planned.tile.parts - 2
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "dtype", "parts", "kept"),
+    [
+        (16384, torch.float32, 4, 0),
+        (16385, torch.bfloat16, 3, 2),
+        (32768, torch.bfloat16, 4, 0),
+        (40000, torch.bfloat16, 5, 3),
+        (65536, torch.bfloat16, 4, 0),
+        (24000, torch.float32, 3, 2),
+        (65536, torch.float32, 8, 3),
+    ],
+)
+def test_layer_norm_keeps_the_first_tile_of_wide_rows_and_the_last(
+    hidden_size: int, dtype: torch.dtype, parts: int, kept: int
+) -> None:
+    """Up to three beside the first, which is whole: 0.81 of a copy at 40 000, 0.67 with none (one H200)."""
+    planned = plan.forward(
+        hidden_size, 10**6, torch.zeros(1, dtype=dtype), None, layer_norm=True, stream=False
+    )
+    assert (planned.tile.parts, planned.kept, planned.held) == (parts, kept, False)
+    assert planned.tile.block < hidden_size
 
 
 @pytest.mark.parametrize("hidden_size", [129, 200, 256, 320, 512, 768, 1000, 1024])

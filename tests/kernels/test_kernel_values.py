@@ -26,7 +26,7 @@ def test_every_width_is_within_bound_forward_and_backward(
 
 @pytest.mark.usefixtures("narrow_tiles")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
-@pytest.mark.parametrize("hidden_size", [65, 127, 128, 129, 200])
+@pytest.mark.parametrize("hidden_size", [65, 127, 128, 129, 200, 333, 640])
 def test_rows_of_several_tiles_are_within_bound(operation: Any, hidden_size: int, dtype: torch.dtype) -> None:
     """A row wider than a tile is as good as one that fits, whatever its last tile holds."""
     operands = operation.operands(3, hidden_size, dtype=dtype)
@@ -164,6 +164,7 @@ def test_layer_norm_of_a_large_offset_is_that_of_the_deviations(
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE_FLOAT32", widest)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", widest)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_TILE", 64)
+    monkeypatch.setattr("conformance.kernels.plan.KEPT_TILE", 64)
     noise = torch.randn(2, 1000, generator=torch.Generator().manual_seed(0))
     x = {
         "40000 ± 1": 40000 + noise,
