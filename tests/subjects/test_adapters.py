@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ import torch
 from conformance.loading import load_entry_point
 from conformance.loading import subject_entry_points
 from conformance.operation import OPERATIONS
+from conformance.sources import source_of
 from conformance.subjects.copies import copied
 from conformance.variants import Library
 
@@ -67,6 +70,30 @@ def test_adapters_import_no_library() -> None:
     libraries = {library.distribution.replace("-", "_") for library in LIBRARIES.values()} - {"torch"}
     assert not libraries & set(loaded)
     assert "liger_kernel" not in loaded
+
+
+def test_a_script_of_kernels_that_replace_pytorchs_registers_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FlagGems' layer_norm is PyTorch's function: registering nothing, a script would show PyTorch's."""
+    library: Any = ModuleType("flag_gems")
+    library.current_work_registrar = None
+    library.registered = []
+
+    def only_enable(include: list[str]) -> None:
+        library.registered += include
+        library.current_work_registrar = include
+
+    library.only_enable = only_enable
+    monkeypatch.setitem(sys.modules, "flag_gems", library)
+    call = LIBRARIES["flag-gems"].variants[""].kernels()["layer_norm"].call
+    script = source_of(call)
+    assert library.registered == ["layer_norm", "layer_norm_backward"]
+
+    library.current_work_registrar = None
+    alone: dict[str, Any] = {}
+    exec("\n".join(["import torch", *script.imports, *script.definitions]), alone)
+    for _ in range(2):
+        alone["call"](torch.ones(2, 3), None, None, 1e-6)
+    assert library.registered == ["layer_norm", "layer_norm_backward"] * 2
 
 
 @pytest.mark.parametrize("row_stride", [5, 9])
