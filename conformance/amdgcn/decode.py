@@ -37,7 +37,7 @@ from conformance.amdgcn.vector import decode_vector
 
 
 #: Instructions that the scheduler carries out.
-CONTROL = frozenset({"s_branch", "s_barrier", "s_barrier_wait", "s_endpgm", *BRANCHES})
+CONTROL = frozenset({"s_branch", "s_barrier", "s_barrier_wait", "s_endpgm", "s_setpc_b64", *BRANCHES})
 
 
 def decode(instruction: Instruction, program: Program) -> Action:

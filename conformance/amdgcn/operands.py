@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 
-OperandKind = Literal["vector", "scalar", "integer", "float", "off"]
+OperandKind = Literal["vector", "scalar", "integer", "float", "off", "distance"]
 
 #: Places of the special registers in the scalar file.
 VCC = 106
@@ -41,12 +41,17 @@ _SPECIAL = {
 _REGISTER = re.compile(r"(v|s|a|ttmp)(?:(\d+)|\[(\d+)(?::(\d+))?\])(?:\.([lh]))?")
 _INTEGER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)")
 _FLOAT = re.compile(r"-?\d+\.\d*(e[-+]?\d+)?")
+#: How far it is to a label from another: the low or the high word (LLVM, SIInstrInfo::insertIndirectBranch).
+DISTANCE = re.compile(r"\(([.\w$]+)-([.\w$]+)\)(&4294967295|>>32)")
 _WRAPPER = re.compile(r"(neg|abs|sext|lit|lit64)\((.*)\)")
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand: `count` registers from `index`, or a constant `value`; `half` is ``l``, ``h`` or empty."""
+    """One operand: `count` registers from `index`, or a constant `value`; `half` is ``l``, ``h`` or empty.
+
+    A ``distance`` becomes a constant once the labels in its text are known.
+    """
 
     kind: OperandKind
     text: str
@@ -100,6 +105,8 @@ def _bare_operand(text: str, accumulators: int) -> Operand | None:
         return Operand("integer", text, value=int(text, 0))
     if _FLOAT.fullmatch(text):
         return Operand("float", text, value=float(text))
+    if DISTANCE.fullmatch(text):
+        return Operand("distance", text)
     return None
 
 

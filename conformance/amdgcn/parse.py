@@ -119,7 +119,8 @@ def _parse(text: str, line: int, accumulators: int) -> Instruction:
 
 def _operand(text: str, name: str, line: int, accumulators: int) -> Operand:
     operand = parse_operand(text, accumulators)
-    if operand is None:
+    # The distance between two labels is an operand of scalar sums alone.
+    if operand is None or (operand.kind == "distance" and not name.startswith("s_")):
         raise UnsupportedInstruction(name, line, f"operand {text}")
     return operand
 

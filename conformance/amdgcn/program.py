@@ -7,13 +7,17 @@ sections "Kernel Descriptor", "Code Object V5 Metadata" and "AMDHSA Kernel Direc
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from typing import TypeVar
 
 from conformance.amdgcn.errors import EmulatorError
+from conformance.amdgcn.operands import DISTANCE
+from conformance.amdgcn.operands import Operand
 from conformance.amdgcn.parse import Instruction
 from conformance.amdgcn.parse import parse_instruction
 
@@ -24,6 +28,9 @@ _TARGET = re.compile(r'\.amdgcn_target\s+"[^"]*?(gfx\w+)')
 _DIRECTIVE = re.compile(r"\.amdhsa_(\w+)\s+(0x[0-9a-fA-F]+|\d+)\s*$", re.MULTILINE)
 _LABEL = re.compile(r"([.\w$]+):")
 _LOCATION = re.compile(r"^\s+\.loc\s.*;\s*(.+?)\s*$")
+#: Where the first instruction lies, among addresses that no process has memory at. An instruction counts 4
+#: bytes, whatever its encoding takes: labels and program counter need only agree with each other.
+_CODE, _STEP = 0xFFFF_8000_0000_0000, 4
 #: Denormals kept, rounding to nearest even: the modes that the instruction tables are written for.
 _MODES = {
     "float_round_mode_32": 0,
@@ -106,6 +113,16 @@ class Program:
         branch = next(i for i, each in enumerate(self.instructions) if each.mnemonic == "s_branch")
         return self.labels[self.instructions[branch].target]
 
+    @cached_property
+    def labelled(self) -> dict[int, int]:
+        """The instructions behind labels, by their addresses."""
+        places = {place for place in self.labels.values() if place < len(self.instructions)}
+        return {_CODE + _STEP * place: place for place in places}
+
+    def address_behind(self, instruction: Instruction) -> int:
+        """The program counter once `instruction` was fetched."""
+        return _CODE + _STEP * bisect(self.instructions, instruction.line, key=lambda each: each.line)
+
     def location(self, index: int) -> str:
         """Where instruction `index` is: its line, its text and, where known, the line of the source."""
         instruction = self.instructions[index]
@@ -147,7 +164,25 @@ class Program:
                 instruction = parse_instruction(code, number, self.accumulators)
                 if instruction is not None:
                     instructions.append(instruction)
-        return instructions
+        return [self._measured(each) for each in instructions]
+
+    def _measured(self, instruction: Instruction) -> Instruction:
+        """`instruction`, with constants for the distances between labels."""
+        if not any(each.kind == "distance" for each in instruction.operands):
+            return instruction
+        measured = (
+            self._distance(each, instruction) if each.kind == "distance" else each
+            for each in instruction.operands
+        )
+        return replace(instruction, operands=tuple(measured))
+
+    def _distance(self, operand: Operand, instruction: Instruction) -> Operand:
+        [(end, begin, word)] = DISTANCE.findall(operand.text)
+        if not {begin, end} <= self.labels.keys():
+            raise instruction.unsupported("its label is not in the kernel")
+        distance = _STEP * (self.labels[end] - self.labels[begin])
+        value = distance >> 32 if word == ">>32" else distance & 0xFFFF_FFFF
+        return Operand("integer", operand.text, value=value)
 
 
 def _field(metadata: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Scalar operations bound to their operands, and branches."""
+"""Scalar operations bound to their operands, branches, and the jumps where a branch would be too far."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from conformance.amdgcn.errors import EmulatorError
 from conformance.amdgcn.floats import shift_ulps
 from conformance.amdgcn.operands import EXEC
 from conformance.amdgcn.operands import SCC
@@ -31,6 +32,8 @@ from conformance.amdgcn.vector_float import FLOAT
 
 
 Condition = Callable[[Group], Array]
+#: [wave]: the number of the instruction that each wave goes on with.
+Jump = Callable[[Group], Array]
 
 
 def decode_pseudo_scalar(instruction: Instruction, program: Program) -> Action:
@@ -48,6 +51,8 @@ def decode_scalar(instruction: Instruction, program: Program) -> Action:
     name = instruction.mnemonic
     if "_saveexec_" in name:
         return _save_exec(instruction, program)
+    if name == "s_getpc_b64":
+        return _program_counter(instruction, program)
     if name not in SCALAR:
         raise instruction.unsupported()
     entry = SCALAR[name]
@@ -128,6 +133,28 @@ def _save_exec(instruction: Instruction, program: Program) -> Action:
         group.exec_changed()
 
     return act
+
+
+def _program_counter(instruction: Instruction, program: Program) -> Action:
+    """S_GETPC_B64: the address of the instruction behind it."""
+    (target,) = instruction.operands
+    write, address = _writer(target, "u64"), np.array([[program.address_behind(instruction)]], np.uint64)
+    return lambda group: write(group, address)
+
+
+def decode_jump(instruction: Instruction, program: Program) -> Jump:
+    """S_SETPC_B64: to the address that the operand holds, where there must be a label."""
+    (source,) = instruction.operands
+    read, labelled = reader(source, "u64"), program.labelled
+
+    def places(group: Group) -> Array:
+        addresses = read(group)[:, 0].tolist()
+        for address in addresses:
+            if address not in labelled:
+                raise EmulatorError(f"jump to {address:#x}, where the kernel has no label")
+        return np.array([labelled[address] for address in addresses])
+
+    return places
 
 
 def _mask_of(register: int) -> Condition:

@@ -26,6 +26,8 @@ from conformance.amdgcn.program import Program
 from conformance.amdgcn.registers import Array
 from conformance.amdgcn.registers import Group
 from conformance.amdgcn.scalar_decode import BRANCHES
+from conformance.amdgcn.scalar_decode import Jump
+from conformance.amdgcn.scalar_decode import decode_jump
 from conformance.amdgcn.vector import Action
 
 
@@ -57,6 +59,7 @@ class Code:
     actions: list[Action | None]
     next_control: list[int]
     targets: list[int]
+    jumps: dict[int, Jump]
 
     @classmethod
     def of(cls, program: Program) -> Code:
@@ -71,7 +74,12 @@ class Code:
             if each.target and each.target not in program.labels:
                 raise each.unsupported("its label is not in the kernel")
         targets = [program.labels.get(each.target, -1) for each in instructions]
-        return cls(actions, following[::-1], targets)
+        jumps = {
+            index: decode_jump(each, program)
+            for index, each in enumerate(instructions)
+            if each.mnemonic == "s_setpc_b64"
+        }
+        return cls(actions, following[::-1], targets, jumps)
 
 
 class Batch:
@@ -164,6 +172,8 @@ class Batch:
         if name in ("s_barrier", "s_barrier_wait"):
             self._stop(waves, _WAITING, index + 1)
             return None
+        if name == "s_setpc_b64":
+            return self._jump(group, index)
         target = self._code.targets[index]
         if name == "s_branch":
             self._counter[waves] = target
@@ -173,6 +183,16 @@ class Batch:
         if taken.all():
             return target
         return None if taken.any() else index + 1
+
+    def _jump(self, group: Group, index: int) -> int | None:
+        """Go on where registers say; ``None`` if the waves part."""
+        try:
+            places = self._code.jumps[index](group)
+        except EmulatorError as error:
+            error.at(self._program.location(index))
+            raise
+        self._counter[group.waves] = places
+        return int(places[0]) if (places == places[0]).all() else None
 
     def _stop(self, waves: Array, state: int, counter: int) -> None:
         """Let waves end or wait; free the workgroups whose waves have all come to the barrier or ended."""
