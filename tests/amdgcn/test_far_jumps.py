@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,3 +170,17 @@ def test_what_is_no_distance_within_the_kernel_is_refused(line: str, reason: str
     """With the instruction, its line and the reason."""
     with pytest.raises(UnsupportedInstruction, match=rf"in line 4 is not emulated: {reason}"):
         Program(kernel(f".L0:\n{line}\ns_endpgm"))
+
+
+def test_compiled_kernels_that_are_too_long_for_a_branch() -> None:
+    """On every target a kernel of Triton's has far jumps, forward and back, and gives the right sums."""
+    root = Path(__file__).parents[2]
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["TRITON_DEFAULT_FP_FUSION"] = "1"
+    environment["PYTHONPATH"] = os.pathsep.join([environment.get("PYTHONPATH", ""), str(root)])
+    command = [sys.executable, "-m", "tests.amdgcn.far_branches"]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert list(found) == list(TARGETS)
+    assert all(jumps > 1 and right for jumps, right in found.values()), found
