@@ -35,7 +35,7 @@ def test_rows_of_several_tiles_are_within_bound(operation: Any, hidden_size: int
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
-@pytest.mark.parametrize("hidden_size", [8192, 8193, 16385])
+@pytest.mark.parametrize("hidden_size", [8192, 8193, 16385, 40000])
 def test_widths_around_the_real_tile_are_within_bound(
     operation: Any, hidden_size: int, dtype: torch.dtype
 ) -> None:
