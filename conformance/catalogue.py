@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from conformance.case import Case
 from conformance.case import CaseError
+from conformance.clause import Level
 from conformance.layouts import LAYOUTS
 from conformance.reports.result import Result
 
@@ -122,7 +123,8 @@ def check_case(case: Case) -> None:
     from conformance.inputs import REGIMES
 
     known = all_cases()
-    procedures = {each.procedure for each in known if each.clause == case.clause}
+    alike = [each for each in known if each.clause == case.clause]
+    procedures = {each.procedure for each in alike}
     tensors = (*case.op.operands, *case.op.upstream)
     names = [name for pairs in (case.layouts, case.dtypes, case.shapes, case.devices) for name, _ in pairs]
     words = (
@@ -133,17 +135,54 @@ def check_case(case: Case) -> None:
         ("gap", [case.gap], {each.gap for each in known}),
         ("sharing", [case.sharing], {each.sharing for each in known}),
         ("operand", [*names, *case.wanted], tensors),
-        ("optional operand", case.absent, case.op.optional),
+        ("optional operand", case.absent, {*case.op.optional, *(a for each in alike for a in each.absent)}),
         ("output", case.upstream, case.op.outputs),
+        ("device", dict(case.devices).values(), {device for each in alike for _, device in each.devices}),
     )
     for what, used, allowed in words:
         strange = [word for word in used if word not in allowed]
         if strange:
-            choices = ", ".join(sorted(allowed)) or "none"
+            choices = ", ".join(map(str, sorted(allowed))) or "none"
             raise CaseError(
                 f"{strange[0]!r} is no {what} of {case.clause} for {case.operation}: there are {choices}"
             )
     _check_numbers(case)
+    _check_options(case, alike)
+    _check_misfit(case, known)
+
+
+def _check_options(case: Case, alike: Iterable[Case]) -> None:
+    """A procedure has the parameters that it has in the catalogue, all of them and no others."""
+    sets = {frozenset(each.options) for each in alike if each.procedure == case.procedure}
+    if frozenset(case.options) not in sets:
+        given, *choices = (
+            "+".join(f"with.{name}={value}" for name, value in sorted(options)) or "none"
+            for options in (frozenset(case.options), *sorted(sets, key=sorted))
+        )
+        raise CaseError(
+            f"{case.clause} does not know {case.procedure} with these parameters, {given}: "
+            f"there are {', '.join(choices)}"
+        )
+
+
+def _check_misfit(case: Case, known: Iterable[Case]) -> None:
+    """What must be refused has something wrong with it, or a right kernel would fail."""
+    strange = {each.dtype for each in known if each.clause == "DTYPE-3" and each.level is Level.MUST_REFUSE}
+    proper = case.smaller(shapes=())
+    if case.level is not Level.MUST_REFUSE or any(
+        (
+            not 0 < case.eps < math.inf,
+            case.dtype in strange,
+            case.hidden_size == 0,
+            any(case.shape_of(name) != proper.shape_of(name) for name, _ in case.shapes),
+            any(device for _, device in case.devices),
+        )
+    ):
+        return
+    raise CaseError(
+        f"{case.clause} asks for a refusal, and nothing is wrong with this call: "
+        f"see `conformance list --clauses {case.clause}` for what is"
+    )
 
 
 def _check_numbers(case: Case) -> None:

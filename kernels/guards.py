@@ -6,6 +6,7 @@ another type or past its end. Each check names the argument and what is wrong wi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Real
 
@@ -33,6 +34,8 @@ def check_input(x: Tensor, kernel: object) -> None:
         raise ValueError("x has no dimension to normalize over; its shape must be (..., H)")
     if x.shape[-1] == 0:
         raise ValueError(f"x has shape {tuple(x.shape)}; its last dimension must not be empty")
+    if x.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"x is on {x.device}; Triton kernels read a GPU's memory only")
     # Triton's interpreter replaces the compiled function by one that reads the CPU's memory.
     if x.device.type == "cpu" and isinstance(kernel, triton.JITFunction):
         raise ValueError("x is on the CPU; compiled Triton kernels read a GPU's memory only")
@@ -70,7 +73,10 @@ def checked_eps(eps: object) -> float:
     # Asking whether a type is a Real takes longer than all else here.
     if type(eps) is not float and (isinstance(eps, bool) or not isinstance(eps, Real)):
         raise TypeError(f"eps is {eps!r}; it must be a real number")
-    value = float(eps)
+    try:
+        value = float(eps)
+    except OverflowError:  # an integer, or a fraction, beyond float64
+        value = math.inf
     if not SMALLEST_EPS <= value <= LARGEST_EPS:  # true for NaN as well
         raise ValueError(f"eps is {eps!r}; it must be positive, finite and at least {SMALLEST_EPS:.3g}")
     return value

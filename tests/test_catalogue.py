@@ -14,6 +14,7 @@ from conformance.case import Case
 from conformance.case import cases
 from conformance.case import parse_case
 from conformance.catalogue import all_cases
+from conformance.catalogue import check_case
 from conformance.catalogue import proves
 from conformance.catalogue import quick_ids
 from conformance.catalogue import stated_cases
@@ -53,6 +54,13 @@ def test_cases_name_what_there_is(catalogue: list[Case]) -> None:
         assert {*case.absent} <= {"weight", "bias"}, case.id
         assert {*case.wanted} <= {*case.operands}, case.id
         assert {*case.upstream} <= {*case.op.outputs}, case.id
+
+
+def test_what_the_catalogue_asks_may_be_asked(catalogue: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids of one's own are held against the catalogue, and its own cases pass that too."""
+    monkeypatch.setattr("conformance.catalogue.all_cases", lambda: catalogue)
+    for case in catalogue:
+        check_case(case)
 
 
 def test_a_module_proves_its_own_family() -> None:

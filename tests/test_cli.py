@@ -209,6 +209,9 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
     assert (process.wait(), error) == (0, b"")
 
 
+BAD_ELEMENT = "NONFINITE-1/rms_norm/forward/float32/3x64/procedure=one-bad-element"
+
+
 @pytest.mark.parametrize(
     ("case", "said"),
     [
@@ -228,6 +231,16 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
         ("EPS-1/rms_nrm/forward/float16/6x7", "no operation is called 'rms_nrm'; there are layer_norm, "),
         ("mine:EPS-1/rms_norm/forward/float16/6x7", "leave the subject out, and begin it with EPS-1/"),
         ("EPS-1/rms_norm/forward/float16/6x7/eps=nan", "only EPS-3 asks"),
+        (BAD_ELEMENT, "one-bad-element with these parameters, none: there are with.value=-inf, "),
+        (
+            f"{BAD_ELEMENT}/with.value=abc",
+            "with these parameters, with.value=abc: there are with.value=-inf, ",
+        ),
+        ("EPS-1/rms_norm/forward/float16/6x7/with.foo=1", "with.foo=1: there are none"),
+        ("DEVICE-2/rms_norm/forward/float16/3x7/procedure=mixed-devices/device.x=7", "7 is no device of"),
+        ("EPS-3/rms_norm/forward/float32/3x64/eps=1e-06", "nothing is wrong with this call"),
+        ("SHAPE-1/rms_norm/forward/float32/3x64/shape.weight=64", "nothing is wrong with this call"),
+        ("DTYPE-3/rms_norm/forward/float64/3x64", "nothing is wrong with this call"),
     ],
 )
 def test_a_case_of_no_meaning_is_refused(case: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,6 +99,20 @@ def test_eps_must_be_a_number(operation: Any, eps: object) -> None:
         operation.forward(operation.operands(2, 8), eps=eps)
 
 
+@pytest.mark.parametrize("eps", [10**400, Fraction(10**400)])
+def test_eps_beyond_every_float_is_refused(eps: Any, operation: Any) -> None:
+    """As an infinite one, not with the error of its conversion."""
+    with pytest.raises(ValueError, match=r"^eps is .*; it must be positive, finite"):
+        operation.forward(operation.operands(2, 8), eps=eps)
+
+
+def test_a_tensor_that_no_kernel_can_read_is_refused(operation: Any) -> None:
+    """A meta tensor has no memory."""
+    operands = {name: each.to("meta") for name, each in operation.operands(2, 8).items()}
+    with pytest.raises(ValueError, match=r"^x is on meta; "):
+        operation.forward(operands)
+
+
 def test_eps_may_be_any_real_number() -> None:
     """Integers and fractions become floats."""
     assert checked_eps(1) == 1.0
