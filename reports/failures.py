@@ -154,6 +154,20 @@ def spread(groups: Sequence[Group]) -> Sequence[Group]:
     return [groups[at] for at in sorted(range(len(groups)), key=turns.__getitem__)]
 
 
+def share(groups: Sequence[Group], most: int) -> tuple[list[Group], list[Group]]:
+    """At most `most` groups, as many of each column as of the others, and the rest; both in their order.
+
+    Of a column those come first that `spread` puts first.
+    """
+    taken: Counter[Column] = Counter()
+    turns = {}
+    for group in spread(groups):
+        turns[id(group)] = taken[group.column]
+        taken[group.column] += 1
+    shown = {id(group) for group in sorted(groups, key=lambda group: turns[id(group)])[:most]}
+    return [each for each in groups if id(each) in shown], [each for each in groups if id(each) not in shown]
+
+
 def write_rest(groups: Sequence[Group]) -> list[str]:
     """One line on the groups that a report leaves out; none if it leaves out none."""
     cases = sum(len(group.results) for group in groups)

@@ -31,6 +31,7 @@ from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
 from conformance.reports.failures import group_unjudged
+from conformance.reports.failures import share
 from conformance.reports.failures import write_rest
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import SEVERITY
@@ -70,7 +71,8 @@ def render_html(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
     matrix = build_matrix(journals, tuple(clauses))
     facts = list_facts(matrix)
     runs = sorted((journal.run for journal in journals), key=lambda run: (run.started, run.device))
-    failures, unjudged, measured = group_failures(matrix), group_unjudged(matrix), group_measured(matrix)
+    failures, more_failures = share(group_failures(matrix), MAX_GROUPS)
+    unjudged, more_unjudged = share(group_unjudged(matrix), MAX_GROUPS)
     return _environment().get_template("report.html").render(
         headline=write_headline(journals, matrix),
         counts=write_counts(matrix),
@@ -81,8 +83,8 @@ def render_html(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str:
         statements={id: text for id, text in clauses.items() if text},
         choices=_list_choices(matrix, facts),
         facts=facts,
-        groups={"failures": failures[:MAX_GROUPS], "unjudged": unjudged[:MAX_GROUPS], "measured": measured},
-        rest={"failures": write_rest(failures[MAX_GROUPS:]), "unjudged": write_rest(unjudged[MAX_GROUPS:])},
+        groups={"failures": failures, "unjudged": unjudged, "measured": group_measured(matrix)},
+        rest={"failures": write_rest(more_failures), "unjudged": write_rest(more_unjudged)},
         errors=_plot(plots.plot_errors, matrix),
         speeds=_plot(plots.plot_speeds, matrix),
         builds=compiled.rows(compiled.list_builds(matrix)),

@@ -22,6 +22,7 @@ from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
 from conformance.reports.failures import group_unjudged
+from conformance.reports.failures import share
 from conformance.reports.failures import write_rest
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import FAULTS
@@ -156,12 +157,13 @@ def write_contracts(runs: Iterable[Run]) -> str:
 
 
 def write_failures(groups: Sequence[Group], limit: int = MAX_GROUPS) -> Iterator[str]:
-    """The first `limit` groups under a heading, and how many more there are; nothing without groups."""
+    """`limit` groups under a heading, some of every column, and how many more there are; nothing without."""
     if not groups:
         return
+    shown, rest = share(groups, limit)
     yield "## Failures"
-    yield from map(_write_failure, groups[:limit])
-    yield from write_rest(groups[limit:])
+    yield from map(_write_failure, shown)
+    yield from write_rest(rest)
 
 
 def _write_failure(group: Group) -> str:
@@ -181,14 +183,15 @@ def _write_failure(group: Group) -> str:
 
 def _write_notes(title: str, groups: Sequence[Group]) -> str:
     headers = ("verdict", "clause", "operation", "subject", "cases", "for example")
+    shown, rest = share(groups, MAX_GROUPS)
     rows = [
         (
             *(group.standing, list_some(group.clauses), list_some(group.operations), group.column.label),
             *(str(len(group.results)), clip(group.message, MAX_TEXT)),
         )
-        for group in groups[:MAX_GROUPS]
+        for group in shown
     ]
-    return "\n\n".join([write_table(f"## {title}", headers, rows), *write_rest(groups[MAX_GROUPS:])])
+    return "\n\n".join([write_table(f"## {title}", headers, rows), *write_rest(rest)])
 
 
 def _write_toolchain(runs: Iterable[Run]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ from conformance.reports.failures import Group
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
 from conformance.reports.failures import group_unjudged
+from conformance.reports.failures import share
 from conformance.reports.failures import write_rest
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import Cell
@@ -85,9 +87,9 @@ def render_terminal(
         "\n".join(_wrap(clip(line, MAX_TEXT), width, "", "  ") for line in list_declarations(runs)),
         *_write_bands(matrix, width, color),
         _write_compiled(matrix),
-        _write_groups("Failures", [_write_failure(group, width) for group in failures], failures),
-        _write_groups("Not judged", [_write_note(group, width) for group in unjudged], unjudged),
-        _write_groups("Measured, not judged", [_write_note(group, width) for group in measured], measured),
+        _write_groups("Failures", _write_failure, failures, width),
+        _write_groups("Not judged", _write_note, unjudged, width),
+        _write_groups("Measured, not judged", _write_note, measured, width),
     ]
     return _CONTROL.sub(_tame, "\n\n".join(filter(None, sections)) + "\n")
 
@@ -170,11 +172,12 @@ def _measure(text: str) -> int:
     return max(map(len, text.splitlines()), default=0)
 
 
-def _write_groups(title: str, entries: Sequence[str], groups: Sequence[Group]) -> str:
-    """The first entries under a heading, and how many more there are; empty without entries."""
+def _write_groups(title: str, write: Callable[[Group, int], str], groups: Sequence[Group], width: int) -> str:
+    """Some groups of every column under a heading, and how many more there are; empty without groups."""
     if not groups:
         return ""
-    lines = [title, "=" * len(title), *entries[:MAX_GROUPS], *write_rest(groups[MAX_GROUPS:])]
+    shown, rest = share(groups, MAX_GROUPS)
+    lines = [title, "=" * len(title), *(write(group, width) for group in shown), *write_rest(rest)]
     return "\n".join(lines).rstrip()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from conformance.backends.manner import Manner
 from conformance.reports.failures import group_failures
 from conformance.reports.failures import group_measured
 from conformance.reports.failures import group_unjudged
+from conformance.reports.failures import share
 from conformance.reports.failures import write_rest
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import Matrix
@@ -149,3 +151,22 @@ def test_what_is_left_out_is_counted(arrange: Arrange, make_result: Callable[...
     groups = group_failures(arrange([make_result(case=case, verdict="fail") for case in "abc"]))
     assert write_rest(groups) == ["… and 1 more group with 3 cases."]
     assert write_rest(()) == []
+
+
+def test_where_there_is_no_room_for_all_every_subject_has_some(
+    make_journal: Callable[..., Journal], make_run: Callable[..., Run], make_result: Callable[..., Result]
+) -> None:
+    """As many of one as of the others, one of each clause first; nothing changes places."""
+    results = [
+        make_result(clause=clause, case=f"{name}{clause}{word}", subject=name, verdict="fail", message=word)
+        for name, clauses in (("conch", ("MASK-1", "EPS-1")), ("liger", ("MASK-1",)))
+        for clause in clauses
+        for word in ("one", "two", "three")
+    ]
+    groups = group_failures(build_matrix([make_journal(results, make_run("conch", "liger"))]))
+    shown, rest = share(groups, 4)
+    named = Counter((group.column.subject, *group.clauses) for group in shown)
+    assert named == {("conch", "MASK-1"): 1, ("conch", "EPS-1"): 1, ("liger", "MASK-1"): 2}
+    assert shown == [each for each in groups if each not in rest]
+    assert len(rest) == 5
+    assert share(groups, 40) == (list(groups), [])
