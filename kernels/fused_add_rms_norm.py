@@ -104,11 +104,11 @@ def _forward_wide(
     READ_TWICE: tl.constexpr = TILES - KEPT
     # The first pass stores nothing: residual_out may be residual, which the second pass adds again. Reading
     # back a stored sum would save one of the two reads then, but y would come from the rounded sum.
-    # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
-    # What is kept is on its way while the others are summed.
     kept = no_parts()
+    # On their way while the others are summed.
     for part in tl.static_range(KEPT):
         kept += (_added(x_ptr, residual_ptr, READ_TWICE + part, hidden_size, BLOCK, FULL, ""),)
+    # A part as `_forward_held` has it, summed in the same order: the bits of a row are those of that kernel.
     squares = tl.zeros([1, BLOCK], dtype=tl.float32)
     for tile in range(READ_TWICE):
         # Left in the cache for the second pass, and there no longer.

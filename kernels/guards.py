@@ -34,10 +34,11 @@ def check_input(x: Tensor, kernel: object) -> None:
         raise ValueError("x has no dimension to normalize over; its shape must be (..., H)")
     if x.shape[-1] == 0:
         raise ValueError(f"x has shape {tuple(x.shape)}; its last dimension must not be empty")
-    if x.device.type not in ("cpu", "cuda"):
+    place = x.device.type
+    if place not in ("cpu", "cuda"):
         raise ValueError(f"x is on {x.device}; Triton kernels read a GPU's memory only")
     # Triton's interpreter replaces the compiled function by one that reads the CPU's memory.
-    if x.device.type == "cpu" and isinstance(kernel, triton.JITFunction):
+    if place == "cpu" and isinstance(kernel, triton.JITFunction):
         raise ValueError("x is on the CPU; compiled Triton kernels read a GPU's memory only")
 
 

@@ -42,9 +42,7 @@ def load_parts(
 
 
 @triton.jit
-def load_tile(
-    ptr, tile, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr, POLICY: tl.constexpr
-):  # fmt: skip
+def load_tile(ptr, tile, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr, POLICY: tl.constexpr):
     """One tile of a row that is read tile by tile, (1, BLOCK); 0 beyond H."""
     column = part_columns(0, tile, BLOCK)
     mask = inside_row(column, hidden_size, FULL)
@@ -60,9 +58,7 @@ def store_tile(ptr, tile, values, hidden_size, BLOCK: tl.constexpr, FULL: tl.con
 
 
 @triton.jit
-def store_normalized(
-    h, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr
-):  # fmt: skip
+def store_normalized(h, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK: tl.constexpr, FULL: tl.constexpr):
     """Store one tile of RMSNorm's y: ``h · rstd · weight``, `h` in float32."""
     y = h * rstd
     if weight_ptr is not None:

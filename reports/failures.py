@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -146,12 +147,7 @@ def where_of(column: Column) -> list[str]:
 
 def spread(groups: Sequence[Group]) -> Sequence[Group]:
     """The first group of each column and clause, then the second of each, and so on."""
-    seen: Counter[tuple[Column, tuple[str, ...]]] = Counter()
-    turns = []
-    for group in groups:
-        turns.append(seen[group.column, group.clauses])
-        seen[group.column, group.clauses] += 1
-    return [groups[at] for at in sorted(range(len(groups)), key=turns.__getitem__)]
+    return _take_turns(groups, lambda group: (group.column, group.clauses))
 
 
 def share(groups: Sequence[Group], most: int) -> tuple[list[Group], list[Group]]:
@@ -159,13 +155,20 @@ def share(groups: Sequence[Group], most: int) -> tuple[list[Group], list[Group]]
 
     Of a column those come first that `spread` puts first.
     """
-    taken: Counter[Column] = Counter()
-    turns = {}
-    for group in spread(groups):
-        turns[id(group)] = taken[group.column]
-        taken[group.column] += 1
-    shown = {id(group) for group in sorted(groups, key=lambda group: turns[id(group)])[:most]}
+    columns = list(dict.fromkeys(group.column for group in groups))
+    by_column = sorted(spread(groups), key=lambda group: columns.index(group.column))
+    shown = set(map(id, _take_turns(by_column, lambda group: group.column)[:most]))
     return [each for each in groups if id(each) in shown], [each for each in groups if id(each) not in shown]
+
+
+def _take_turns(groups: Sequence[Group], kind: Callable[[Group], Hashable]) -> list[Group]:
+    """The first group of each kind, then the second of each, and so on."""
+    seen: Counter[Hashable] = Counter()
+    turns = []
+    for each in map(kind, groups):
+        turns.append(seen[each])
+        seen[each] += 1
+    return [groups[at] for at in sorted(range(len(groups)), key=turns.__getitem__)]
 
 
 def write_rest(groups: Sequence[Group]) -> list[str]:

@@ -119,6 +119,12 @@ class Program:
         places = {place for place in self.labels.values() if place < len(self.instructions)}
         return {_CODE + _STEP * place: place for place in places}
 
+    def place_of(self, label: str, instruction: Instruction) -> int:
+        """The number of the instruction behind the label that `instruction` names."""
+        if label not in self.labels:
+            raise instruction.unsupported("its label is not in the kernel")
+        return self.labels[label]
+
     def address_behind(self, instruction: Instruction) -> int:
         """The program counter once `instruction` was fetched."""
         return _CODE + _STEP * bisect(self.instructions, instruction.line, key=lambda each: each.line)
@@ -178,9 +184,7 @@ class Program:
 
     def _distance(self, operand: Operand, instruction: Instruction) -> Operand:
         [(end, begin, word)] = DISTANCE.findall(operand.text)
-        if not {begin, end} <= self.labels.keys():
-            raise instruction.unsupported("its label is not in the kernel")
-        distance = _STEP * (self.labels[end] - self.labels[begin])
+        distance = _STEP * (self.place_of(end, instruction) - self.place_of(begin, instruction))
         value = distance >> 32 if word == ">>32" else distance & 0xFFFF_FFFF
         return Operand("integer", operand.text, value=value)
 

@@ -70,10 +70,7 @@ class Code:
         for index in reversed(range(len(instructions))):
             nearest = index if actions[index] is None else nearest
             following.append(nearest)
-        for each in instructions:
-            if each.target and each.target not in program.labels:
-                raise each.unsupported("its label is not in the kernel")
-        targets = [program.labels.get(each.target, -1) for each in instructions]
+        targets = [program.place_of(each.target, each) if each.target else -1 for each in instructions]
         jumps = {
             index: decode_jump(each, program)
             for index, each in enumerate(instructions)
