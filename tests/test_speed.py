@@ -9,6 +9,7 @@ import os
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from conformance.kernels import fused_add_rms_norm
 from conformance.kernels import layer_norm
 from conformance.kernels import rms_norm
 from conformance.procedures import speed
+from conformance.procedures.stopwatch import Timed
 from conformance.stage import Stage
 from conformance.subject import Contract
 from conformance.subject import Kernel
@@ -75,15 +77,18 @@ def noted(stage: Stage) -> dict[str, float]:
 def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run takes a millisecond, whatever it does, and memory is a little faster than the kernel."""
 
-    def seconds(run: Callable[[int], object], before: Callable[[int], object]) -> float:
-        for number in range(3):
+    def in_turns(timed: Sequence[Timed]) -> list[float]:
+        for number in range(3 * len(timed)):
+            before, run = timed[number % len(timed)].before, timed[number % len(timed)].run
+            assert before is not None
             before(number)
             run(number)
-        return SECONDS
+        return [SECONDS] * len(timed)
 
     allowed = 4 * 64 * 48 * 4 / SECONDS
     ceilings = SimpleNamespace(copy=lambda tensors: allowed, stream=lambda tensors, reads, writes: allowed)
-    monkeypatch.setattr(speed, "gpu_seconds", seconds)
+    monkeypatch.setattr(speed, "gpu_seconds", lambda timed: in_turns([timed])[0])
+    monkeypatch.setattr(speed, "seconds_in_turns", in_turns)
     monkeypatch.setattr(speed, "_CEILINGS", ceilings)
     for name, value in timing_settings(workers=1, rivals=True).items():
         monkeypatch.setenv(name, value)

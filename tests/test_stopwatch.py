@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import torch
 
 from conformance.procedures import stopwatch
+from conformance.procedures.stopwatch import Timed
 
 
 CYCLE = 0.5e-9
@@ -41,7 +41,7 @@ class Gpu:
         event.elapsed_time = lambda other: (other.at - event.at) * 1e3
         return event
 
-    def calls(self, host_seconds: float, *, waits: bool = False) -> Callable[[int], None]:
+    def calls(self, host_seconds: float, *, waits: bool = False) -> Timed:
         """A call that takes the host so long before its kernel is queued, and waits for it, perhaps."""
 
         def call(_number: int) -> None:
@@ -50,7 +50,7 @@ class Gpu:
             if waits:
                 self.synchronize()
 
-        return call
+        return Timed(call)
 
 
 @pytest.fixture
@@ -73,3 +73,33 @@ def test_a_call_that_waits_for_the_gpu_is_timed_with_its_wait(gpu: Gpu) -> None:
     """It cannot be queued ahead, and the measuring ends all the same."""
     assert stopwatch.gpu_seconds(gpu.calls(1e-3, waits=True)) == pytest.approx(1e-3 + KERNEL)
     assert tuple(gpu.sleeps) == stopwatch.HEAD_STARTS
+
+
+def test_what_drifts_drifts_for_all_alike(gpu: Gpu) -> None:
+    """On a GPU that grows slower the whole time, twice the work takes twice as long, and each has turns."""
+    turns: list[int] = []
+
+    def works(share: float) -> Timed:
+        def call(number: int) -> None:
+            turns.append(number)
+            gpu.queue(share * KERNEL * (1 + 0.05 * len(turns)))
+
+        return Timed(call)
+
+    single, double = stopwatch.seconds_in_turns([works(1.0), works(2.0)])
+    assert double / single == pytest.approx(2.0, rel=0.02)
+    after_warm_up = turns[2 * stopwatch.WARM_UP :]
+    assert after_warm_up == list(range(2 * stopwatch.TURNS))
+
+
+def test_before_a_turn_is_not_timed(gpu: Gpu) -> None:
+    """What restores the operands has the number of the run that follows, and none of its time."""
+    restored: list[int] = []
+
+    def restore(number: int) -> None:
+        restored.append(number)
+        gpu.queue(KERNEL)
+
+    timed = gpu.calls(1e-6)._replace(before=restore)
+    assert stopwatch.gpu_seconds(timed) == pytest.approx(KERNEL)
+    assert restored == [*range(stopwatch.WARM_UP), *range(stopwatch.RUNS)]

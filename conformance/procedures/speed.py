@@ -28,9 +28,11 @@ from conformance.judge import forward_standard
 from conformance.procedures.common import SUMS
 from conformance.procedures.common import compilers_environment
 from conformance.procedures.stopwatch import Ceilings
+from conformance.procedures.stopwatch import Timed
 from conformance.procedures.stopwatch import call_seconds
 from conformance.procedures.stopwatch import gpu_seconds
 from conformance.procedures.stopwatch import graph_seconds
+from conformance.procedures.stopwatch import seconds_in_turns
 from conformance.reports.result import Measurement
 from conformance.rounding import ulp
 from conformance.running_error import additions_over_rows
@@ -108,10 +110,17 @@ class Bench:
             return set()
         return {name for output, name in contract.in_place.items() if output.startswith("d") == backward}
 
-    def seconds(self) -> float:
-        """Median time of a run on the GPU."""
-        with subjects_code():
-            return gpu_seconds(self.run, self.restore)
+    @property
+    def timed(self) -> Timed:
+        """What a stopwatch takes."""
+        return Timed(self.run, self.restore)
+
+
+def _times_as_long(bench: Bench, other: Bench) -> float:
+    """How long `bench` takes, as a multiple of what `other` takes in between."""
+    with subjects_code():
+        own, others = seconds_in_turns([bench.timed, other.timed])
+    return own / others
 
 
 def bandwidth(stage: Stage) -> None:
@@ -122,7 +131,8 @@ def bandwidth(stage: Stage) -> None:
     signs = _signs(tile, rows // TILE)
     sets = [{name: _repeated(tile, signs, name) for name in tile.placed} for _ in range(SETS)]
     bench = Bench(stage, stage.kernel, tile, signs, sets)
-    seconds = bench.seconds()
+    with subjects_code():
+        seconds = gpu_seconds(bench.timed)
     _compare(stage, tile, bench.found, signs)
     del bench.found
     reads, writes = TRAFFIC[case.direction][case.operation]
@@ -140,7 +150,8 @@ def bandwidth(stage: Stage) -> None:
     torch._dynamo.reset()
     for name, kernel in rivals(stage):
         with _racing(stage, name):
-            _note(stage, f"ratio to {name}", Bench(stage, kernel, tile, signs, sets).seconds() / seconds)
+            rival = Bench(stage, kernel, tile, signs, sets)
+            _note(stage, f"ratio to {name}", _times_as_long(rival, bench))
 
 
 def call_time(stage: Stage) -> None:

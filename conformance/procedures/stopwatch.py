@@ -7,10 +7,12 @@ would count as the kernel's. A GPU that is busy for some milliseconds lets the h
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from statistics import median
 from time import perf_counter
+from typing import NamedTuple
 
 import torch
 import triton
@@ -18,8 +20,8 @@ import triton
 from conformance.kernels.stream import stream_kernel
 
 
-#: Timed runs, and runs before them that load the kernel and warm caches.
-RUNS, WARM_UP = 20, 3
+#: Timed runs, of each of those that take turns, and runs before them that load the kernel and warm caches.
+RUNS, TURNS, WARM_UP = 20, 40, 3
 #: Cycles for which the GPU is kept busy: some 10 ms, and longer where that did not do.
 HEAD_STARTS = (20_000_000, 80_000_000, 320_000_000)
 #: Calls of which the host's time is the median, and of how many at a time.
@@ -30,46 +32,54 @@ REPLAYED = 50
 STREAM_BLOCKS = (1024, 2048, 4096)
 
 
-def gpu_seconds(run: Callable[[int], object], before: Callable[[int], object] | None = None) -> float:
-    """Median time of `run`, which is given the number of the run; `before` is called untimed.
+class Timed(NamedTuple):
+    """`run` is given the number of the turn; `before` is called untimed, with the same number."""
+
+    run: Callable[[int], object]
+    before: Callable[[int], object] | None = None
+
+
+def gpu_seconds(timed: Timed) -> float:
+    """Median time of the runs, one right after the other."""
+    return seconds_in_turns([timed], RUNS)[0]
+
+
+def seconds_in_turns(timed: Sequence[Timed], runs: int = TURNS) -> list[float]:
+    """Median time of each, a run of one right after a run of another: what drifts, drifts for all alike.
 
     Where the host fell behind, among other processes say, it is measured again with a longer head start. A
     kernel whose call waits for the GPU is always behind: then the last measurement stands.
     """
-    for number in range(WARM_UP):
-        _prepare(before, number)
-        run(number)
+    for number in range(WARM_UP * len(timed)):
+        _turn(timed[number % len(timed)], number)
     for head_start in HEAD_STARTS:
-        seconds, is_ahead = _timed(run, before, head_start)
+        seconds, is_ahead = _medians(timed, runs, head_start)
         if is_ahead:
             break
     return seconds
 
 
-def _timed(
-    run: Callable[[int], object], before: Callable[[int], object] | None, head_start: int
-) -> tuple[float, bool]:
-    """The median, and whether the GPU was busy with what came before until every run was queued."""
+def _medians(timed: Sequence[Timed], runs: int, head_start: int) -> tuple[list[float], bool]:
+    """The medians, and whether the GPU was busy with what came before until every run was queued."""
     torch.cuda.synchronize()
     torch.cuda._sleep(head_start)
     busy = torch.cuda.Event()
     busy.record()
-    events = []
-    for number in range(WARM_UP, WARM_UP + RUNS):
-        _prepare(before, number)
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run(number)
-        end.record()
-        events.append((start, end))
+    events = [_turn(timed[number % len(timed)], number) for number in range(runs * len(timed))]
     is_ahead = not busy.query()
     torch.cuda.synchronize()
-    return float(median(start.elapsed_time(end) for start, end in events)) / 1e3, is_ahead
+    seconds = [start.elapsed_time(end) / 1e3 for start, end in events]
+    return [float(median(seconds[place :: len(timed)])) for place in range(len(timed))], is_ahead
 
 
-def _prepare(before: Callable[[int], object] | None, number: int) -> None:
-    if before is not None:
-        before(number)
+def _turn(timed: Timed, number: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    if timed.before is not None:
+        timed.before(number)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    timed.run(number)
+    end.record()
+    return start, end
 
 
 def call_seconds(call: Callable[[], object]) -> float:
@@ -94,7 +104,7 @@ def graph_seconds(call: Callable[[], object]) -> float:
     with torch.cuda.graph(graph):
         for _ in range(REPLAYED):
             call()
-    return gpu_seconds(lambda _: graph.replay()) / REPLAYED
+    return gpu_seconds(Timed(lambda _: graph.replay())) / REPLAYED
 
 
 @dataclass
@@ -129,5 +139,5 @@ class Ceilings:
         self, key: tuple[int, int, torch.dtype, int], moved: int, run: Callable[[int], object]
     ) -> float:
         if key not in self._found:
-            self._found[key] = moved / gpu_seconds(run)
+            self._found[key] = moved / gpu_seconds(Timed(run))
         return self._found[key]
