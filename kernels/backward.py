@@ -26,23 +26,25 @@ from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import launch
 from conformance.kernels.launch import on_device_of
+from conformance.kernels.parts import in_steps
 from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import wait_for_kernel_in_front
 from conformance.kernels.parts import zero_parts
-
-
-#: Rows of the scratch that are added up at a time.
-TOTAL_GROUPS = 32
 
 
 @triton.jit
 def _row_means(
     dy_ptr, h_ptr, weight_ptr, mean_ptr, rstd_ptr, projection_ptr, offset_ptr,
-    dy_stride, h_stride, hidden_size, TILES: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
+    dy_stride, h_stride, hidden_size,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """Write ``mean(h_hat · wdy)`` and ``mean(wdy)`` of each row: for rows too wide for one program."""
+    dy_stride = in_steps(dy_stride, STEP)
+    h_stride = in_steps(h_stride, STEP)
+    hidden_size = in_steps(hidden_size, STEP)
     row = tl.program_id(0).to(tl.int64)
     rstd = tl.load(rstd_ptr + row)
     dy_ptr += row * dy_stride
@@ -76,9 +78,13 @@ def _sweep(
     dy_ptr, h_ptr, weight_ptr, mean_ptr, rstd_ptr, projection_ptr, offset_ptr, stream_ptr,
     dh_ptr, dweight_ptr, dbias_ptr, dy_stride, h_stride, stream_stride, row_count, hidden_size,
     ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, HALVES: tl.constexpr,
-    STAGES: tl.constexpr,
+    STAGES: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """Write dh of this program's columns in every row of its group, and one row of each scratch."""
+    dy_stride = in_steps(dy_stride, STEP)
+    h_stride = in_steps(h_stride, STEP)
+    stream_stride = in_steps(stream_stride, STEP)
+    hidden_size = in_steps(hidden_size, STEP)
     # The programs that share a row are neighbours, which start together: the halves find it in the cache.
     group = tl.program_id(1)
     own = tl.program_id(0) * (PARTS * BLOCK)
@@ -179,9 +185,12 @@ def _sweep(
 
 @triton.jit
 def _total(
-    partial_ptr, gradient_ptr, second_ptr, groups, hidden_size, GROUPS: tl.constexpr, BLOCK: tl.constexpr
+    partial_ptr, gradient_ptr, second_ptr, groups, hidden_size,
+    GROUPS: tl.constexpr, BLOCK: tl.constexpr, OVERLAPPED: tl.constexpr,
 ):  # fmt: skip
     """Add up each scratch, (groups, H), and round it once; the second, if any, lies behind the first."""
+    if OVERLAPPED:
+        wait_for_kernel_in_front()
     column = part_columns(0, tl.program_id(0), BLOCK)
     if second_ptr is not None:
         partial_ptr += tl.program_id(1).to(tl.int64) * groups * hidden_size
@@ -238,6 +247,7 @@ def _launch(
         layer_norm=mean is not None, stream=stream is not None,
     )  # fmt: skip
     tile = planned.tile
+    step = plan.step(hidden_size, dy_stride, h_stride, stream_stride)
     projection = offset = None
     if dh is not None and planned.splits > 2:
         projection = torch.empty_like(rstd)
@@ -247,7 +257,7 @@ def _launch(
             (dy, h, weight, mean, rstd, projection, offset, dy_stride, h_stride, hidden_size),
             {
                 "TILES": plan.ceil_div(hidden_size, tile.block), "BLOCK": tile.block,
-                "STAGES": min(planned.stages, 3),
+                "STAGES": min(planned.stages, 3), "STEP": step,
             },
             num_warps=tile.num_warps, num_stages=planned.stages,
         )  # fmt: skip
@@ -264,14 +274,15 @@ def _launch(
         {
             "ROWS": tile.rows, "PARTS": tile.parts, "BLOCK": tile.block,
             "FULL": planned.splits * tile.columns == hidden_size, "HALVES": planned.splits == 2,
-            "STAGES": planned.stages,
+            "STAGES": planned.stages, "STEP": step,
         },
         num_warps=tile.num_warps, num_stages=planned.stages,
     )  # fmt: skip
     if sums:
-        columns = plan.total_columns(hidden_size, device)
+        adding = plan.total_tile(hidden_size, device)
         launch(
-            _total, (plan.ceil_div(hidden_size, columns), len(sums)),
+            _total, (plan.ceil_div(hidden_size, adding.block), len(sums)),
             (scratch, sums[0], sums[1] if len(sums) > 1 else None, planned.groups, hidden_size),
-            {"GROUPS": TOTAL_GROUPS, "BLOCK": columns}, num_warps=4, num_stages=1,
+            {"GROUPS": adding.rows, "BLOCK": adding.block, "OVERLAPPED": device.overlaps},
+            num_warps=adding.num_warps, num_stages=1,
         )  # fmt: skip

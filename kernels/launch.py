@@ -133,7 +133,9 @@ def launch_rows(
     if rows == 0:
         return
     with on_device_of(x):
-        chosen = _chosen(held, wide, x, rows, layer_norm=layer_norm, stream=stream, early=early)
+        strides = [] if hidden_size % 16 == 0 else [each for each in operands if isinstance(each, int)]
+        step = plan.step(hidden_size, *strides)
+        chosen = _chosen(held, wide, x, rows, step, layer_norm=layer_norm, stream=stream, early=early)
         launch(
             chosen.kernel, (plan.ceil_div(rows, chosen.tile.rows),), (*operands, rows, hidden_size),
             chosen.constants, num_warps=chosen.tile.num_warps, num_stages=1,
@@ -150,27 +152,29 @@ class _Chosen(NamedTuple):
     held: Any
 
 
-#: What was chosen, by all that it follows from: operation, device, dtype, width, and whether rows are few.
+#: What was chosen, by all that it follows from: operation, device, dtype, width, of what every row begins a
+#: multiple, and whether rows are few.
 #: Planning takes a third of what a call takes without the launch itself.
 _CHOSEN: dict[tuple[object, ...], _Chosen] = {}
 
 
-def _chosen(held: Any, wide: Any, x: Tensor, rows: int, **kind: bool) -> _Chosen:
+def _chosen(held: Any, wide: Any, x: Tensor, rows: int, step: int, **kind: bool) -> _Chosen:
     """What `_choose` chose for the first such call."""
     if torch.compiler.is_compiling():
         # A comparison would have torch.compile compile once for few rows and once for many.
-        return _choose(held, wide, x, None, **kind)
+        return _choose(held, wide, x, None, step, **kind)
     driver = triton.runtime.driver.active if type(held) is triton.JITFunction else None
-    key = id(held), driver, x.dtype, x.get_device(), x.shape[-1], rows <= plan.FEW_ROWS
+    key = id(held), driver, x.dtype, x.get_device(), x.shape[-1], step, rows <= plan.FEW_ROWS
     found = _CHOSEN.get(key)
     if found is None:
-        found = _CHOSEN[key] = _choose(held, wide, x, rows, **kind)
+        found = _CHOSEN[key] = _choose(held, wide, x, rows, step, **kind)
     return found
 
 
 def _choose(
-    held: Any, wide: Any, x: Tensor, rows: int | None, *, layer_norm: bool, stream: bool, early: bool
-) -> _Chosen:
+    held: Any, wide: Any, x: Tensor, rows: int | None, step: int,
+    *, layer_norm: bool, stream: bool, early: bool,
+) -> _Chosen:  # fmt: skip
     """The kernel for rows as wide as those of `x`, `rows` of them, or ``None`` for any number."""
     planned = plan.forward(x.shape[-1], rows, x, held, layer_norm=layer_norm, stream=stream)
     tile = planned.tile
@@ -181,4 +185,5 @@ def _choose(
         constants["OVERLAPPED"] = planned.overlapped
     else:
         constants = {"TILES": tile.parts, **constants, "KEPT": planned.kept}
+    constants["STEP"] = step
     return _Chosen(held if planned.held else wide, tile, constants, held)

@@ -38,6 +38,7 @@ from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
+from conformance.kernels.parts import in_steps
 from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
@@ -76,8 +77,10 @@ def _row_statistics(
 def _forward_held(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
     ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, EARLY: tl.constexpr,
-    SHIFTED: tl.constexpr, OVERLAPPED: tl.constexpr,
+    SHIFTED: tl.constexpr, OVERLAPPED: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
+    x_stride = in_steps(x_stride, STEP)
+    hidden_size = in_steps(hidden_size, STEP)
     if OVERLAPPED:
         wait_for_kernel_in_front()
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
@@ -140,8 +143,10 @@ def _forward_held(
 @triton.jit
 def _forward_wide(
     x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, KEPT: tl.constexpr,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, KEPT: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
+    x_stride = in_steps(x_stride, STEP)
+    hidden_size = in_steps(hidden_size, STEP)
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * hidden_size

@@ -18,6 +18,7 @@ dweight in registers. The next rows are loaded meanwhile: as many as make up :da
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 from typing import NamedTuple
 
@@ -38,24 +39,24 @@ PART = 1024
 MOST_PARTS = 7
 #: Elements of a row that a thread of a warp of 32 holds, at most.
 MOST_HELD = 48
-#: LayerNorm's rows up to this width are held in four parts, so that fewer steps sum a row over its threads,
-#: and half as many by a program.
+#: LayerNorm's rows up to this width are held in up to four parts, so that fewer steps sum a row over its
+#: threads, and half as many by a program.
 LAYER_NORM_SHORT = 256
+#: Where no lane idles, in parts of so many columns: 64 bytes of each row at once, or all of it, not between.
+LAYER_NORM_FULL = {64: 32, 256: 256}
 #: Rows wider than this are read twice by RMSNorm, the second time out of the cache; by LayerNorm if they are
 #: whole tiles.
 WIDEST_ONCE = 3072
 #: In float32 fused add's and LayerNorm's rows up to this width are read once all the same, however many.
 WIDEST_ONCE_FLOAT32 = 8192
-#: Of how few tiles a row that is read twice consists; of more if they would be larger than `WIDEST_TILE`
-#: columns of 16 bits. LayerNorm has more in its registers.
+#: Of how few tiles a row that is read twice consists, up to `WIDEST_HELD`. LayerNorm holds more in registers.
 TILES = {"rms_norm": 2, "layer_norm": 4}
+#: The tile of a wider row, in a block's full 1024 threads, and of one that leaves room for a second program.
 WIDEST_TILE = 16384
-#: Elements of such a row that a thread keeps at most, of the tiles behind the first two. Rows that are read
-#: twice as a whole no longer fit the cache where they are as wide.
-MOST_KEPT = 32
-#: LayerNorm's tile where it keeps some: the first, about which the others are summed, and so many more.
-KEPT_TILE = 8192
-MOST_KEPT_BESIDE = 3
+SHARED_TILE = 8192
+#: Bytes of such a row, of all tensors that are read, up to which two programs for each multiprocessor find it
+#: in the cache when they read it again: a quarter of an H200's. Programs of wider ones have it to themselves.
+SHARED_BYTES = 96 * 1024
 #: The widest row that a program can hold. Rows that are read twice are held if they are at most this many.
 WIDEST_HELD = 16384
 FEW_ROWS = 128
@@ -79,6 +80,9 @@ MOST_STAGES = 4
 #: Shared memory of a block that is the compiler's own: reductions, conversions of layout.
 SHARED_RESERVE = 16 * 1024
 
+#: Partial sums that a program takes at once when they are added up: 32 a thread.
+TOTAL_ELEMENTS = 4096
+
 #: Stands in for the number of multiprocessors in the interpreter, which has none.
 INTERPRETED_MULTIPROCESSORS = 16
 
@@ -94,7 +98,8 @@ class Device:
     #: AMD's compiler has miscompiled pipelined masked reductions (triton-lang/triton pull request 10654).
     pipelines: bool
     #: Whether a launch may begin before the kernel in front of it has ended: NVIDIA's programmatic dependent
-    #: launch, from Hopper on. Triton has the option since 3.4.
+    #: launch, from Hopper on. Triton has the option since 3.4; torch.compile does not know it, nor which
+    #: tensors a kernel that waits writes.
     overlaps: bool = False
 
     @classmethod
@@ -110,7 +115,10 @@ class Device:
             int(properties.warp_size),
             int(shared),
             torch.version.hip is None,
-            torch.version.hip is None and properties.major >= 9 and hasattr(triton, "knobs"),
+            torch.version.hip is None
+            and properties.major >= 9
+            and hasattr(triton, "knobs")
+            and not torch.compiler.is_compiling(),
         )
 
 
@@ -122,6 +130,19 @@ def ceil_div(dividend: int, divisor: int) -> int:
 def power_of_two(least: int) -> int:
     """The smallest power of two that is at least `least`, which is positive."""
     return 1 << (least - 1).bit_length()
+
+
+def step(hidden_size: int, *strides: int) -> int:
+    """A power of two, up to 16, of which every row begins a multiple: 1 where the strides forbid more.
+
+    Under torch.compile, where they may be symbols, 1 or 16: either leaves it to Triton.
+    """
+    if hidden_size % 16 == 0:
+        return 16
+    if torch.compiler.is_compiling():
+        return 1
+    found = gcd(16, hidden_size)
+    return 1 if any(stride % found for stride in strides) else found
 
 
 class Tile(NamedTuple):
@@ -148,7 +169,6 @@ class Forward(NamedTuple):
     #: Whether LayerNorm sums a held row about its first part, as one that is read twice.
     shifted: bool
     #: Whether the launch begins while the kernel in front of it ends, and waits for it before the first load.
-    #: Never under torch.compile: it does not know the option, nor which tensors a kernel that waits writes.
     overlapped: bool
     #: How many tiles of a row that is read twice are kept all the same, the last ones.
     kept: int = 0
@@ -168,9 +188,8 @@ def forward(
         (layer_norm or stream) and x.element_size() == 4 and WIDEST_ONCE < hidden_size <= WIDEST_ONCE_FLOAT32
     )
     if hidden_size > WIDEST_ONCE and not (once and layer_norm):
-        tile = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
+        tile, kept = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
         if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
-            kept = _kept(tile, hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream)
             return Forward(tile, held_if_few or once, few, shifted=True, overlapped=overlapped, kept=kept)
     tile = held_tile(hidden_size, layer_norm=layer_norm)
     return Forward(tile, held=True, early=few or once, shifted=False, overlapped=overlapped)
@@ -195,41 +214,54 @@ def _short_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
     width = max(power_of_two(hidden_size), NARROWEST_BLOCK)
     if layer_norm and NARROWEST_BLOCK < width <= LAYER_NORM_SHORT:
         block = max(width // 4, NARROWEST_BLOCK)
+        if hidden_size == width:
+            block = LAYER_NORM_FULL.get(width, block)
         num_warps = 1 if width == LAYER_NORM_SHORT else 2
         return Tile(SHORT_ELEMENTS // 2 // width, ceil_div(hidden_size, block), block, num_warps)
     num_warps = 4 if not layer_norm and hidden_size == width <= RMS_NORM_SHORT else 2
     return Tile(SHORT_ELEMENTS // width, 1, width, num_warps)
 
 
-def wide_tile(hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool) -> Tile:
-    """The tile for a row that is read twice: 8 elements a thread while there are threads.
+def wide_tile(
+    hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool
+) -> tuple[Tile, int]:
+    """The tile for a row that is read twice, and how many of its tiles are kept: the last ones.
 
-    The widest tiles take a block's full 1024 threads. A row that leaves a quarter of its tiles empty has half
+    8 elements a thread while there are threads. A row that leaves a quarter of its two tiles empty has half
     the threads, but where the residual keeps them busy.
     """
-    tiles = TILES["layer_norm" if layer_norm else "rms_norm"]
-    widest = WIDEST_TILE if layer_norm else 2 * WIDEST_TILE // x.element_size()
-    keeps = layer_norm and _keeps(hidden_size, x.element_size())
-    block = KEPT_TILE if keeps else min(power_of_two(hidden_size) // tiles, widest)
-    sparse = not (layer_norm or stream) and 4 * hidden_size <= 3 * power_of_two(hidden_size)
-    num_warps = min(max(block // (512 if sparse else 256), 1), 16)
-    if keeps or power_of_two(hidden_size) // tiles >= WIDEST_TILE:
-        num_warps = MOST_THREADS // Device.of(x, kernel).warp_size
-    return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps)
+    if hidden_size > WIDEST_HELD:
+        block, kept, threads = _never_held(
+            hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream
+        )
+        num_warps = threads // Device.of(x, kernel).warp_size
+    else:
+        block, kept = power_of_two(hidden_size) // TILES["layer_norm" if layer_norm else "rms_norm"], 0
+        sparse = not (layer_norm or stream) and 4 * hidden_size <= 3 * power_of_two(hidden_size)
+        num_warps = min(max(block // (512 if sparse else 256), 1), 16)
+    return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps), kept
 
 
-def _kept(tile: Tile, hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool) -> int:
-    """How many tiles of a row that is read twice are kept: the last ones; LayerNorm's first beside them."""
-    if layer_norm:
-        return min(tile.parts - 1, MOST_KEPT_BESIDE) if _keeps(hidden_size, itemsize) else 0
-    kept = min(max(tile.parts - 2, 0), MOST_KEPT * MOST_THREADS // tile.block)
-    # A single one leaves room for one program of a multiprocessor, as two do, and saves half as much reading.
-    return 0 if kept == 1 and itemsize == 2 and not stream else kept
+def _never_held(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool) -> tuple[int, int, int]:
+    """Columns of a tile, tiles that are kept, and threads, for a row that no program holds.
 
-
-def _keeps(hidden_size: int, itemsize: int) -> bool:
-    """Whether LayerNorm keeps tiles of such a row: of 16 bits, not where four large ones would be full."""
-    return hidden_size > WIDEST_HELD and (itemsize == 4 or hidden_size != power_of_two(hidden_size))
+    A kept tile takes the registers of a second program, so what the cache must hold is halved as well.
+    """
+    shared = hidden_size * itemsize * (2 if stream else 1) <= SHARED_BYTES
+    whole = itemsize == 2 and hidden_size == power_of_two(hidden_size)
+    if whole and layer_norm:
+        block = min(hidden_size // TILES["layer_norm"], WIDEST_TILE)
+        return block, 0, block // 16
+    if layer_norm:  # beside the first tile, about which the others are summed
+        block = SHARED_TILE // 2 if shared else SHARED_TILE
+        return block, min(2 if shared else 3, ceil_div(hidden_size, block) - 1), block // 8
+    if whole and hidden_size == 2 * WIDEST_TILE:
+        return WIDEST_TILE, 0, MOST_THREADS
+    if shared:
+        return SHARED_TILE, 0, MOST_THREADS
+    if stream and itemsize == 4:  # twice as much to read again: all but two tiles are kept, if they fit
+        return SHARED_TILE, min(ceil_div(hidden_size, SHARED_TILE) - 2, 4), MOST_THREADS
+    return WIDEST_TILE, 1, MOST_THREADS
 
 
 @dataclass(frozen=True)
@@ -274,12 +306,16 @@ def sweep(
     return Sweep(tile, splits, groups, _stages(in_flight, step * programs, held, device))
 
 
-def total_columns(hidden_size: int, device: Device) -> int:
-    """Columns of a program that adds up partial sums: a power of two; some four programs a multiprocessor."""
-    columns = 32
-    while columns < 1024 and columns * 2 * 4 * device.multiprocessors <= hidden_size:
+def total_tile(hidden_size: int, device: Device) -> Tile:
+    """What a program that adds up partial sums takes at once: `rows` row groups, 32 bytes of each at least.
+
+    Some two programs a multiprocessor, and, where they are few, more row groups at once: each step waits for
+    memory.
+    """
+    columns = 8
+    while columns < 1024 and columns * 2 * device.multiprocessors < hidden_size:
         columns *= 2
-    return columns
+    return Tile(rows=TOTAL_ELEMENTS // columns, parts=1, block=columns, num_warps=4)
 
 
 def _stages(in_flight: int, step: int, held: int, device: Device) -> int:

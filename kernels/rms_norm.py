@@ -30,6 +30,7 @@ from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import is_recorded
 from conformance.kernels.launch import launch_rows
 from conformance.kernels.launch import new_like
+from conformance.kernels.parts import in_steps
 from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
@@ -43,8 +44,10 @@ from conformance.kernels.parts import wait_for_kernel_in_front
 def _forward_held(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
     ROWS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, EARLY: tl.constexpr,
-    OVERLAPPED: tl.constexpr,
+    OVERLAPPED: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
+    x_stride = in_steps(x_stride, STEP)
+    hidden_size = in_steps(hidden_size, STEP)
     if OVERLAPPED:
         wait_for_kernel_in_front()
     # Offsets are int64: row · stride passes 2**31 in tensors that fit a GPU.
@@ -77,8 +80,10 @@ def _forward_held(
 @triton.jit
 def _forward_wide(
     x_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, eps, row_count, hidden_size,
-    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, KEPT: tl.constexpr,
+    TILES: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr, KEPT: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
+    x_stride = in_steps(x_stride, STEP)
+    hidden_size = in_steps(hidden_size, STEP)
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * x_stride
     y_ptr += row * hidden_size
@@ -97,12 +102,13 @@ def _forward_wide(
     rstd = inverse_root(mean_square, eps)
     if rstd_ptr is not None:
         tl.store(rstd_ptr + row + tl.zeros([1, 1], dtype=tl.int32), rstd)
-    for part in tl.static_range(KEPT):
-        x = kept[part].to(tl.float32)
-        store_normalized(x, READ_TWICE + part, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
+    # What the cache holds comes first.
     for tile in range(READ_TWICE):
         x = load_tile(x_ptr, tile, hidden_size, BLOCK, FULL, "evict_first").to(tl.float32)
         store_normalized(x, tile, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
+    for part in tl.static_range(KEPT):
+        x = kept[part].to(tl.float32)
+        store_normalized(x, READ_TWICE + part, rstd, weight_ptr, y_ptr, hidden_size, BLOCK, FULL)
 
 
 @overload

@@ -62,7 +62,7 @@ def forward(
     x = torch.empty(0, hidden_size, dtype=dtype)
     with patch.object(plan.Device, "of", lambda *_operand_and_kernel: device):
         chosen = _choose(
-            module._forward_held, module._forward_wide, x, rows,
+            module._forward_held, module._forward_wide, x, rows, plan.step(hidden_size),
             layer_norm=centred, stream=stream, early=module is RMS_NORM,
         )  # fmt: skip
     return Launch(chosen.kernel, chosen.constants, chosen.tile.num_warps, left_out)
@@ -74,7 +74,7 @@ def backwards(
     """The kernels of a backward for a width."""
     centred, stream = module is LAYER_NORM, module is FUSED and optional
     planned = plan.sweep(32768, hidden_size, itemsize, device, layer_norm=centred, stream=stream)
-    tile, stages = planned.tile, {"STAGES": planned.stages}
+    tile, stages = planned.tile, {"STAGES": planned.stages, "STEP": plan.step(hidden_size)}
     left_out = [] if optional else ["weight_ptr", "dweight_ptr", "dbias_ptr"]
     left_out += [] if centred else ["mean_ptr", "dbias_ptr", "offset_ptr"]
     left_out += [] if stream else ["stream_ptr"]
@@ -96,14 +96,9 @@ def launches(hidden_size: int, dtype: str, device: plan.Device) -> Iterator[tupl
                 yield module, forward(module, hidden_size, DTYPES[dtype], rows, device, optional)
             for each in backwards(module, hidden_size, DTYPES[dtype].itemsize, device, optional):
                 yield module, each
-    yield (
-        RMS_NORM,
-        Launch(
-            backward._total,
-            {"GROUPS": backward.TOTAL_GROUPS, "BLOCK": plan.total_columns(hidden_size, device)},
-            4,
-        ),
-    )
+    adding = plan.total_tile(hidden_size, device)
+    constants = {"GROUPS": adding.rows, "BLOCK": adding.block, "OVERLAPPED": device.overlaps}
+    yield RMS_NORM, Launch(backward._total, constants, adding.num_warps)
 
 
 def source(launch: Launch, dtype: str, hidden_size: int) -> ASTSource:
@@ -150,6 +145,12 @@ def waits_first(ptx: str) -> bool:
     return bool(waits) and not re.search(r"\b(ld|st|cp|prefetch)\S*\.global", before)
 
 
+def widest_load(assembly: dict[str, Any]) -> int:
+    """Bytes that a thread loads at once, at most; 0 for a GPU other than NVIDIA's."""
+    loads = re.findall(r"\bld\.global[\w.:]*?(?:\.v(\d))?\.b(\d+)\b", assembly.get("ptx", ""))
+    return max((int(count or 1) * int(bits) // 8 for count, bits in loads), default=0)
+
+
 def main() -> None:
     """Print one record for each kernel, operation, dtype, width and target."""
     targets, dtypes, sizes = (argument.split(",") for argument in sys.argv[1:4])
@@ -173,6 +174,7 @@ def main() -> None:
                             "target": name,
                             "shared": made.metadata.shared,
                             "spilled": spilled(made.asm),
+                            "loads": widest_load(made.asm),
                             "overlapped": overlapped,
                             "waits": overlapped and waits_first(made.asm["ptx"]),
                         }

@@ -193,6 +193,7 @@ def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE_FLOAT32", 64)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", 64)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_TILE", 64)
-    monkeypatch.setattr("conformance.kernels.plan.KEPT_TILE", 64)
+    monkeypatch.setattr("conformance.kernels.plan.SHARED_TILE", 64)
+    monkeypatch.setattr("conformance.kernels.plan.SHARED_BYTES", 500)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_SUMMED", 32)
     monkeypatch.setattr("conformance.kernels.plan.SPLIT_TILE", 32)

@@ -160,7 +160,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     # AMD's promise is for rows of at most 8192 columns; the widest kernels, and those of few rows that begin
     # early, are compiled for one GPU.
     amd, nvidia = ("gfx942,gfx1100", "bf16,fp32", "5120,8192"), ("nvidia", "fp16", "4096,65536")
-    for targets, dtypes, sizes in (amd, nvidia):
+    for targets, dtypes, sizes in (amd, nvidia, ("nvidia", "fp32", "1000")):
         done = subprocess.run(
             [sys.executable, script, targets, dtypes, sizes],
             env=environment,
@@ -191,11 +191,20 @@ def test_compiled_kernels_neither_spill_nor_hoard(compiled: list[dict[str, Any]]
 
 
 def test_kernels_that_begin_early_wait_before_they_load_or_store(compiled: list[dict[str, Any]]) -> None:
-    """A launch for few rows may begin while the kernel in front still writes its operands."""
+    """Few rows, and sums over row groups: the kernel in front may still write what such a launch reads."""
     overlapped = [fact for fact in compiled if fact["overlapped"]]
-    assert len(overlapped) == (6 if hasattr(triton, "knobs") else 0)
+    assert len(overlapped) == (2 * 6 + 3 if hasattr(triton, "knobs") else 0)
     for fact in overlapped:
         assert fact["waits"], fact
+
+
+def test_rows_that_begin_at_multiples_of_eight_are_loaded_sixteen_bytes_at_a_time(
+    compiled: list[dict[str, Any]],
+) -> None:
+    """1000 columns, of which Triton is told that 16 does not divide them, and nothing else."""
+    forward = [fact for fact in compiled if fact["hidden_size"] == 1000 and "forward" in fact["kernel"]]
+    assert len(forward) == 12
+    assert all(fact["loads"] == 16 for fact in forward), forward
 
 
 def test_outside_the_interpreter_the_cpu_is_refused() -> None:

@@ -164,7 +164,7 @@ def test_layer_norm_of_a_large_offset_is_that_of_the_deviations(
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE_FLOAT32", widest)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", widest)
     monkeypatch.setattr("conformance.kernels.plan.WIDEST_TILE", 64)
-    monkeypatch.setattr("conformance.kernels.plan.KEPT_TILE", 64)
+    monkeypatch.setattr("conformance.kernels.plan.SHARED_TILE", 64)
     noise = torch.randn(2, 1000, generator=torch.Generator().manual_seed(0))
     x = {
         "40000 ± 1": 40000 + noise,
