@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from conformance.backends.protocol import BackendUnavailable
+from conformance.backends.protocol import is_lost
 from conformance.case import Case
 from conformance.case import parse_case
 from conformance.clause import Level
@@ -262,7 +263,8 @@ class Session:
         case = replace(parse_case(request["case"]), bugs=tuple(request.get("bugs", ())))
         if request["do"] == "run":
             spec = request.get("subject", "")
-            return execute(case, self._subject(spec), self.backend, self.fresh.of(spec)).to_json()
+            result = execute(case, self._subject(spec), self.backend, self.fresh.of(spec))
+            return {"result": result.to_json(), "lost": is_lost(self.backend)}
         if request["do"] == "script":
             return self._script(case)
         from conformance.shrink import shrink

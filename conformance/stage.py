@@ -136,6 +136,8 @@ class Stage:
     props: list[Props] = field(default_factory=list)
     #: What is worth reporting of a pass.
     note: str = ""
+    #: Another library, timed beside the subject, with which a device was lost.
+    lost_with: str = ""
     #: Where a call can be compared with one in a process that has called nothing yet.
     fresh: FreshProcesses | None = None
 

@@ -72,11 +72,12 @@ def _greeting(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _result(case: Case, answer: dict[str, Any]) -> Result:
-    result = Result.from_json(answer)
+def _result(case: Case, answer: dict[str, Any]) -> tuple[Result, bool]:
+    """The result, and whether a device is lost to the process."""
+    result = Result.from_json(answer["result"])
     if result.case != case.id or result.verdict not in VERDICTS:
         raise ValueError(result.case)
-    return result
+    return result, result.verdict == "crash" or bool(answer["lost"])
 
 
 def _smallest(answer: dict[str, Any]) -> tuple[SmallestCall | None, str]:
@@ -159,9 +160,9 @@ class Worker:
         request = {"do": "run", "case": case.id, "bugs": case.bugs, "subject": subject}
         started = time.perf_counter()
         try:
-            result = self._ask(request, seconds, partial(_result, case))
-            if result.verdict == "crash":
-                # The device's context is lost; the next case gets a fresh process.
+            result, lost = self._ask(request, seconds, partial(_result, case))
+            if lost:
+                # The next case gets a fresh process.
                 self.stop(kill=True)
             return result
         except (WorkerDied, WorkerRefused) as death:

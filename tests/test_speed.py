@@ -217,7 +217,28 @@ def test_a_rival_that_fails_is_left_out_and_named(monkeypatch: pytest.MonkeyPatc
     assert not {"ratio to broken", "ratio to itself", "ratio to forward", "ratio to other"} & set(
         noted(stage)
     )
-    assert stage.note == "broken: SubjectRaised"
+    assert stage.note == "broken: RuntimeError"
+    assert stage.judgement.broken == ""
+
+
+def test_a_library_that_loses_the_gpu_is_the_last_that_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes behind it would raise as well; nothing of that is charged to the kernel."""
+    rest = {"rms_norm": kernel_of("rms_norm", _eager)}
+
+    def loses(*_arguments: Any) -> None:
+        monkeypatch.setattr(InterpreterBackend, "synchronize", fault)
+        fault()
+
+    def fault(*_: Any) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    losing = Subject(name="losing", version="1", kernels={"rms_norm": Kernel(call=loses)})
+    found = {"losing": losing, "rest": Subject(name="rest", version="1", kernels=rest)}
+    monkeypatch.setattr(speed, "_installed", lambda: found)
+    stage = play("rms_norm", "forward")
+    assert stage.lost_with == "losing"
+    assert stage.note == "losing: RuntimeError, and a GPU was lost: no other was timed"
+    assert "ratio to rest" not in noted(stage)
     assert stage.judgement.broken == ""
 
 

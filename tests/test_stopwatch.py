@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,6 +91,20 @@ def test_what_drifts_drifts_for_all_alike(gpu: Gpu) -> None:
     assert double / single == pytest.approx(2.0, rel=0.02)
     after_warm_up = turns[2 * stopwatch.WARM_UP :]
     assert after_warm_up == list(range(2 * stopwatch.TURNS))
+
+
+def test_two_that_take_turns_each_have_both_sets_of_operands(gpu: Gpu) -> None:
+    """And nobody the set that was read just before, which the cache would still hold."""
+    turns: list[tuple[str, int]] = []
+
+    def takes(name: str) -> Timed:
+        return Timed(lambda number: turns.append((name, number % 2)))
+
+    stopwatch.seconds_in_turns([takes("a"), takes("b")])
+    assert {(name, chosen) for name, chosen in turns} == {("a", 0), ("a", 1), ("b", 0), ("b", 1)}
+    of_each = turns[2 * stopwatch.WARM_UP :]
+    assert all(before[1] != after[1] for before, after in pairwise(of_each))
+    assert [name for name, _ in of_each].count("a") == stopwatch.TURNS
 
 
 def test_before_a_turn_is_not_timed(gpu: Gpu) -> None:

@@ -56,6 +56,15 @@ def test_a_lost_process_costs_its_case_alone(worker: Worker, width: int, verdict
     assert worker.run(HARMLESS, 60).verdict == "pass"
 
 
+def test_a_device_that_is_lost_behind_the_verdict_costs_no_other_case(worker: Worker) -> None:
+    """As by another library that is timed: the result stands, and the next case has a fresh process."""
+    worker.run(HARMLESS, 60)
+    process = worker._process
+    assert worker.run(case(27), 60).verdict == "pass"
+    assert worker.run(HARMLESS, 60).verdict == "pass"
+    assert worker._process is not process
+
+
 def test_what_a_subject_prints_is_no_answer(worker: Worker) -> None:
     """A flood on standard output neither blocks the process nor looks like a result."""
     result = worker.run(case(11), 60)

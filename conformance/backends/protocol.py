@@ -201,6 +201,15 @@ class Backend(Protocol):
         """The largest share, 0 to 1, of a device's memory that other processes hold; 0 where none is told."""
 
 
+def is_lost(backend: Backend) -> bool:
+    """Whether a fault has left a device in error: then nothing more can be run in this process."""
+    try:
+        backend.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
 def python_version() -> str:
     """``3.11.7``."""
     return platform.python_version()

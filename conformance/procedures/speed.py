@@ -22,6 +22,7 @@ import torch
 import torch._dynamo
 
 from conformance.backends.protocol import BackendUnavailable
+from conformance.backends.protocol import is_lost
 from conformance.judge import Standard
 from conformance.judge import backward_standards
 from conformance.judge import forward_standard
@@ -38,6 +39,7 @@ from conformance.rounding import ulp
 from conformance.running_error import additions_over_rows
 from conformance.stage import Props
 from conformance.stage import Stage
+from conformance.stage import SubjectRaised
 from conformance.stage import named_outputs
 from conformance.stage import subjects_code
 from conformance.subject import Kernel
@@ -186,11 +188,17 @@ def _call_times(stage: Stage, kernel: Kernel, props: Props) -> dict[str, float]:
 def rivals(stage: Stage) -> Iterator[tuple[str, Kernel]]:
     """What else does the operation here, by name: the default calls of every library that is installed.
 
-    None unless the run asks for them: each compiles its own kernels, which takes longer than all else. For
-    fused add also the add and the norm apart, which move five tensors instead of four.
+    None unless the run asks for them: each compiles its own kernels, which takes longer than all else. And
+    none after one with which a device was lost.
     """
-    if not times_rivals():
-        return
+    for name, kernel in _others(stage) if times_rivals() else ():
+        yield name, kernel
+        if stage.lost_with:
+            return
+
+
+def _others(stage: Stage) -> Iterator[tuple[str, Kernel]]:
+    """Every library; for fused add also the add and the norm apart, which move five tensors, not four."""
     operation, forward = stage.case.operation, stage.case.direction == "forward"
     for name, subject in _installed().items():
         kernel = subject.kernels.get(operation)
@@ -233,7 +241,11 @@ def _racing(stage: Stage, name: str) -> Iterator[None]:
             yield
     # It may raise anything, and is not what is judged.
     except Exception as error:  # noqa: BLE001
-        stage.note = f"{stage.note}; {name}: {type(error).__name__}".removeprefix("; ")
+        if is_lost(stage.backend):
+            stage.lost_with = name
+        what = type(error.error if isinstance(error, SubjectRaised) else error).__name__
+        lost = ", and a GPU was lost: no other was timed" if stage.lost_with else ""
+        stage.note = f"{stage.note}; {name}: {what}{lost}".removeprefix("; ")
 
 
 def _note(stage: Stage, quantity: str, got: float, want: float = 1.0) -> None:

@@ -45,13 +45,16 @@ def gpu_seconds(timed: Timed) -> float:
 
 
 def seconds_in_turns(timed: Sequence[Timed], runs: int = TURNS) -> list[float]:
-    """Median time of each, a run of one right after a run of another: what drifts, drifts for all alike.
+    """Median time of each, in turns: what drifts, drifts for all alike.
+
+    Every other round is in the opposite order: of two with two sets of operands, each then has both, and
+    neither finds in the cache what the one in front has read.
 
     Where the host fell behind, among other processes say, it is measured again with a longer head start. A
     kernel whose call waits for the GPU is always behind: then the last measurement stands.
     """
-    for number in range(WARM_UP * len(timed)):
-        _turn(timed[number % len(timed)], number)
+    for number, place in enumerate(_order(len(timed), WARM_UP)):
+        _turn(timed[place], number)
     for head_start in HEAD_STARTS:
         seconds, is_ahead = _medians(timed, runs, head_start)
         if is_ahead:
@@ -65,11 +68,18 @@ def _medians(timed: Sequence[Timed], runs: int, head_start: int) -> tuple[list[f
     torch.cuda._sleep(head_start)
     busy = torch.cuda.Event()
     busy.record()
-    events = [_turn(timed[number % len(timed)], number) for number in range(runs * len(timed))]
+    events: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in timed]
+    for number, place in enumerate(_order(len(timed), runs)):
+        events[place].append(_turn(timed[place], number))
     is_ahead = not busy.query()
     torch.cuda.synchronize()
-    seconds = [start.elapsed_time(end) / 1e3 for start, end in events]
-    return [float(median(seconds[place :: len(timed)])) for place in range(len(timed))], is_ahead
+    return [float(median(start.elapsed_time(end) / 1e3 for start, end in each)) for each in events], is_ahead
+
+
+def _order(count: int, rounds: int) -> list[int]:
+    """Whose turn it is: of two, the first, the second, the second, the first, and so on."""
+    order = list(range(count))
+    return [place for number in range(rounds) for place in (reversed(order) if number % 2 else order)]
 
 
 def _turn(timed: Timed, number: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:

@@ -8,6 +8,7 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -15,10 +16,11 @@ from torch import Tensor
 from conformance import Contract
 from conformance import Kernel
 from conformance import Subject
+from conformance.backends.interpreter import InterpreterBackend
 
 
 EXITS, KILLED, SEGFAULTS, HANGS, PRINTS, LEAVES = 3, 5, 7, 9, 11, 13
-FORKS, FORKS_AND_RAISES, FORKS_AND_EXITS, ANSWERS = 19, 21, 23, 25
+FORKS, FORKS_AND_RAISES, FORKS_AND_EXITS, ANSWERS, FAULTS_LATE = 19, 21, 23, 25, 27
 
 
 def subject() -> Subject:
@@ -49,9 +51,21 @@ def _rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     if trouble == ANSWERS:
         answer = b'{"verdict": "pass"}'
         os.write(int(sys.argv[1]), struct.pack("!i", len(answer)) + answer)
+    if trouble == FAULTS_LATE:
+        InterpreterBackend.synchronize = _fault_at_the_second()  # type: ignore[assignment]  # a device that gives out
     wide = x.float()
     y = wide / torch.sqrt((wide * wide).mean(-1, keepdim=True) + eps)
     return (y if weight is None else y * weight.float()).to(x.dtype).contiguous()
+
+
+def _fault_at_the_second() -> Callable[[InterpreterBackend], None]:
+    waits = iter([None])
+
+    def wait(backend: InterpreterBackend) -> None:
+        if next(waits, "gone"):
+            raise RuntimeError("an illegal memory access was encountered")
+
+    return wait
 
 
 def _fork(trouble: int) -> None:
