@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from conformance.reports.journal import Journal
+from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import build_matrix
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
@@ -29,14 +30,12 @@ def render_speeds(journals: Sequence[Journal], order: Sequence[str] = ()) -> str
     `order` is the order of clause ids.
     """
     matrix = build_matrix(journals, order)
-    tables = [
-        table for column in matrix.columns for table in _tables(column.label, _timed(matrix.column(column)))
-    ]
+    tables = []
+    for column in matrix.columns:
+        results = [each for each in matrix.column(column) if each.clause.startswith(_FAMILY)]
+        tables += _tables(column.label, [each for each in results if _speeds(each)])
+        tables += _failures(column.label, [each for each in results if not _speeds(each)])
     return "\n\n".join(["# Speed", *([_LEGEND, *tables] if tables else ["Nothing was timed."])]) + "\n"
-
-
-def _timed(results: Iterable[Result]) -> list[Result]:
-    return [each for each in results if each.clause.startswith(_FAMILY) and _speeds(each)]
 
 
 def _speeds(result: Result) -> list[Measurement]:
@@ -51,6 +50,14 @@ def _tables(where: str, results: Sequence[Result]) -> Iterator[str]:
         groups.setdefault((result.operation, result.direction, kind), []).append(result)
     for (operation, direction, _kind), group in groups.items():
         yield f"## {operation}, {direction}: {where}\n\n{_table(group)}"
+
+
+def _failures(where: str, untimed: Iterable[Result]) -> Iterator[str]:
+    """What came to harm before there was a time, so that no row is missing without a word."""
+    rows = [(each.case, each.verdict, each.message) for each in untimed if each.verdict in FAULTS]
+    if rows:
+        table = tabulate(rows, ("case", "verdict", "message"), tablefmt="github", disable_numparse=True)
+        yield f"## Failed before it was timed: {where}\n\n{table}"
 
 
 def _table(group: Sequence[Result]) -> str:

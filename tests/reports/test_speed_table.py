@@ -50,6 +50,24 @@ def test_kinds_of_measurement_have_tables_of_their_own(
     assert render_speeds([make_journal(results)]).count("\n## ") == 2
 
 
+def test_what_failed_before_it_was_timed_is_not_left_out(
+    make_journal: Callable[..., Journal], make_result: Callable[..., Result]
+) -> None:
+    """A crash has no figures, and so no row of its own; what was not run for lack of a GPU is no failure."""
+    case = "SPEED-1/rms_norm/forward/bfloat16/65536x2048"
+    lost = make_result("SPEED-1", case=case, verdict="crash", message="exited with code 1")
+    idle = make_result("SPEED-1", case=f"{case}/eps=1e-05", verdict="not-run")
+    text = render_speeds([make_journal([timed(make_result, "1x4096", **{"copy ratio": 0.9}), lost, idle])])
+    heading, table = text.split("\n## ")[-1].split("\n\n")
+    assert heading.startswith("Failed before it was timed: ")
+    assert [cell.strip() for cell in table.splitlines()[2].split("|")[1:-1]] == [
+        case,
+        "crash",
+        "exited with code 1",
+    ]
+    assert len(table.splitlines()) == 3
+
+
 def test_nothing_timed_is_said(
     make_journal: Callable[..., Journal], make_result: Callable[..., Result]
 ) -> None:
