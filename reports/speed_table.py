@@ -30,7 +30,7 @@ def render_speeds(journals: Sequence[Journal], order: Sequence[str] = ()) -> str
     `order` is the order of clause ids.
     """
     matrix = build_matrix(journals, order)
-    tables = []
+    tables: list[str] = []
     for column in matrix.columns:
         results = [each for each in matrix.column(column) if each.clause.startswith(_FAMILY)]
         tables += _tables(column.label, [each for each in results if _speeds(each)])
