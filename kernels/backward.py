@@ -22,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 
 from conformance.kernels import plan
+from conformance.kernels import plan_backward
 from conformance.kernels.launch import addressed
 from conformance.kernels.launch import contiguous
 from conformance.kernels.launch import launch
@@ -242,7 +243,7 @@ def _launch(
     stream, stream_stride = (None, 0) if dresidual_out is None else addressed(dresidual_out)
     weight = contiguous(weight)
     device = plan.Device.of(h, _sweep)
-    planned = plan.sweep(
+    planned = plan_backward.sweep(
         rows, hidden_size, h.element_size(), device,
         layer_norm=mean is not None, stream=stream is not None,
     )  # fmt: skip
@@ -279,7 +280,7 @@ def _launch(
         num_warps=tile.num_warps, num_stages=planned.stages,
     )  # fmt: skip
     if sums:
-        adding = plan.total_tile(hidden_size, device)
+        adding = plan_backward.total_tile(hidden_size, device)
         launch(
             _total, (plan.ceil_div(hidden_size, adding.block), len(sums)),
             (scratch, sums[0], sums[1] if len(sums) > 1 else None, planned.groups, hidden_size),

@@ -12,6 +12,7 @@ import triton
 from torch import Tensor
 
 from conformance.kernels import plan
+from conformance.kernels import plan_forward
 from conformance.kernels.guards import as_rows
 
 
@@ -164,7 +165,7 @@ def _chosen(held: Any, wide: Any, x: Tensor, rows: int, step: int, **kind: bool)
         # A comparison would have torch.compile compile once for few rows and once for many.
         return _choose(held, wide, x, None, step, **kind)
     driver = triton.runtime.driver.active if type(held) is triton.JITFunction else None
-    key = id(held), driver, x.dtype, x.get_device(), x.shape[-1], step, rows <= plan.FEW_ROWS
+    key = id(held), driver, x.dtype, x.get_device(), x.shape[-1], step, rows <= plan_forward.FEW_ROWS
     found = _CHOSEN.get(key)
     if found is None:
         found = _CHOSEN[key] = _choose(held, wide, x, rows, step, **kind)
@@ -176,7 +177,7 @@ def _choose(
     *, layer_norm: bool, stream: bool, early: bool,
 ) -> _Chosen:  # fmt: skip
     """The kernel for rows as wide as those of `x`, `rows` of them, or ``None`` for any number."""
-    planned = plan.forward(x.shape[-1], rows, x, held, layer_norm=layer_norm, stream=stream)
+    planned = plan_forward.forward(x.shape[-1], rows, x, held, layer_norm=layer_norm, stream=stream)
     tile = planned.tile
     constants = {"BLOCK": tile.block, "FULL": tile.columns == x.shape[-1]}
     if planned.held:

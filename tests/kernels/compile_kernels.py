@@ -26,6 +26,7 @@ from triton.compiler import ASTSource
 
 from conformance.kernels import backward
 from conformance.kernels import plan
+from conformance.kernels import plan_backward
 from conformance.kernels.launch import _choose
 
 
@@ -73,7 +74,7 @@ def backwards(
 ) -> Iterator[Launch]:
     """The kernels of a backward for a width."""
     centred, stream = module is LAYER_NORM, module is FUSED and optional
-    planned = plan.sweep(32768, hidden_size, itemsize, device, layer_norm=centred, stream=stream)
+    planned = plan_backward.sweep(32768, hidden_size, itemsize, device, layer_norm=centred, stream=stream)
     tile, stages = planned.tile, {"STAGES": planned.stages, "STEP": plan.step(hidden_size)}
     left_out = [] if optional else ["weight_ptr", "dweight_ptr", "dbias_ptr"]
     left_out += [] if centred else ["mean_ptr", "dbias_ptr", "offset_ptr"]
@@ -96,7 +97,7 @@ def launches(hidden_size: int, dtype: str, device: plan.Device) -> Iterator[tupl
                 yield module, forward(module, hidden_size, DTYPES[dtype], rows, device, optional)
             for each in backwards(module, hidden_size, DTYPES[dtype].itemsize, device, optional):
                 yield module, each
-    adding = plan.total_tile(hidden_size, device)
+    adding = plan_backward.total_tile(hidden_size, device)
     constants = {"GROUPS": adding.rows, "BLOCK": adding.block, "OVERLAPPED": device.overlaps}
     yield RMS_NORM, Launch(backward._total, constants, adding.num_warps)
 

@@ -19,6 +19,7 @@ import triton
 from conformance.kernels import backward
 from conformance.kernels import launch
 from conformance.kernels import plan
+from conformance.kernels import plan_forward
 
 
 @pytest.mark.usefixtures("narrow_tiles")
@@ -47,14 +48,14 @@ def test_a_plan_is_made_once_for_a_device_a_dtype_a_width_and_few_rows_or_many(
     """A call like an earlier one does not plan again; what a plan follows from tells calls apart."""
     planned = []
 
-    def noting(*given: Any, **kind: Any) -> plan.Forward:
+    def noting(*given: Any, **kind: Any) -> plan_forward.Forward:
         planned.append(given)
         return forward(*given, **kind)
 
-    forward = plan.forward
-    monkeypatch.setattr(plan, "forward", noting)
+    forward = plan_forward.forward
+    monkeypatch.setattr(plan_forward, "forward", noting)
     monkeypatch.setattr(launch, "_CHOSEN", {})
-    few, many = (operation.operands(rows, 33) for rows in (2, plan.FEW_ROWS + 1))
+    few, many = (operation.operands(rows, 33) for rows in (2, plan_forward.FEW_ROWS + 1))
     calls = [few, operation.operands(3, 33), many, operation.operands(2, 34)]
     calls.append({name: tensor.half() for name, tensor in few.items()})
     for operands in [*calls, *calls]:

@@ -7,6 +7,12 @@ import torch
 import triton
 
 from conformance.kernels import plan
+from conformance.kernels.plan_backward import sweep
+from conformance.kernels.plan_backward import total_tile
+from conformance.kernels.plan_forward import MOST_PARTS
+from conformance.kernels.plan_forward import forward
+from conformance.kernels.plan_forward import held_tile
+from conformance.kernels.plan_forward import wide_tile
 
 
 WIDTHS = [1, 16, 17, 256, 257, 1000, 1025, 2880, 4096, 5120, 7168, 8192, 8193, 16384]
@@ -26,11 +32,11 @@ def is_sound(tile: plan.Tile, warp_size: int) -> bool:
 @pytest.mark.parametrize("layer_norm", [True, False])
 def test_held_tiles_cover_the_row_with_few_idle_lanes(hidden_size: int, layer_norm: bool) -> None:
     """A row fits its tile, and the last part, if there are several, is not empty."""
-    tile = plan.held_tile(hidden_size, layer_norm=layer_norm)
+    tile = held_tile(hidden_size, layer_norm=layer_norm)
     assert is_sound(tile, 32)
     assert is_sound(tile, 64)
     assert tile.columns - tile.block < hidden_size <= tile.columns
-    assert tile.parts <= plan.MOST_PARTS
+    assert tile.parts <= MOST_PARTS
 
 
 @pytest.mark.parametrize("hidden_size", [3073, 4096, 5120, 16384, 16385, 65536, 10**6])
@@ -39,7 +45,7 @@ def test_wide_tiles_cover_the_row_and_the_first_is_full(
     hidden_size: int, layer_norm: bool, stream: bool
 ) -> None:
     """LayerNorm sums about the first tile, which must not reach beyond the row."""
-    tile, kept = plan.wide_tile(hidden_size, torch.zeros(1), None, layer_norm=layer_norm, stream=stream)
+    tile, kept = wide_tile(hidden_size, torch.zeros(1), None, layer_norm=layer_norm, stream=stream)
     assert is_sound(tile, 32)
     assert tile.columns - tile.block < hidden_size <= tile.columns
     assert tile.block <= hidden_size
@@ -55,7 +61,7 @@ def test_how_a_row_is_summed_does_not_depend_on_the_rows(
     """Parts, warps and origin are the same for few rows, for many and where torch.compile does not know."""
     x = torch.zeros(1, dtype=dtype)
     plans = [
-        plan.forward(hidden_size, rows, x, None, layer_norm=layer_norm, stream=stream)
+        forward(hidden_size, rows, x, None, layer_norm=layer_norm, stream=stream)
         for rows in (1, 128, 129, 10**6, None)
     ]
     assert len({(each.tile, each.shifted) for each in plans}) == 1
@@ -70,9 +76,7 @@ def test_float32_rows_are_read_once_where_16_bits_are_read_twice(
 ) -> None:
     """4096 columns: fused add at 0.87 of a copy read twice, 0.98 held; layer_norm 0.89, 0.97 (one H200)."""
     half, single = (
-        plan.forward(
-            hidden_size, 10**6, torch.zeros(1, dtype=dtype), None, layer_norm=layer_norm, stream=stream
-        )
+        forward(hidden_size, 10**6, torch.zeros(1, dtype=dtype), None, layer_norm=layer_norm, stream=stream)
         for dtype in (torch.float16, torch.float32)
     )
     if (layer_norm or stream) and 3072 < hidden_size <= 8192:
@@ -86,7 +90,7 @@ def test_float32_rows_are_read_once_where_16_bits_are_read_twice(
 @pytest.mark.parametrize(("stream", "warps"), [(False, 8), (True, 16)])
 def test_a_row_that_leaves_tiles_empty_has_fewer_warps(stream: bool, warps: int) -> None:
     """5120 columns in two tiles of 4096: at 0.86 of a copy in 16 warps, at 0.995 in 8 (one H200)."""
-    planned = plan.wide_tile(5120, torch.zeros(1), None, layer_norm=False, stream=stream)
+    planned = wide_tile(5120, torch.zeros(1), None, layer_norm=False, stream=stream)
     assert planned == ((1, 2, 4096, warps), 0)
 
 
@@ -118,7 +122,7 @@ def test_a_wide_row_is_small_in_the_cache_or_has_a_multiprocessor_to_itself(
     """65 536 columns, a tile kept: 0.98 of a copy, 0.91 with none; fused, 20 480: 1.01, 0.76 (one H200)."""
     for stream, wanted in ((False, rms_norm), (True, fused)):
         x = torch.zeros(1, dtype=dtype)
-        planned = plan.forward(hidden_size, 10**6, x, None, layer_norm=False, stream=stream)
+        planned = forward(hidden_size, 10**6, x, None, layer_norm=False, stream=stream)
         assert (planned.tile.block, planned.kept, 32 * planned.tile.num_warps) == wanted
         assert not planned.held
         assert planned.kept * planned.tile.block <= 32 * 1024
@@ -142,7 +146,7 @@ def test_layer_norm_keeps_the_first_tile_of_wide_rows_and_the_last(
 ) -> None:
     """Two or three beside the first, which is whole: 0.96 of a copy at 20 480, 0.59 before (one H200)."""
     x = torch.zeros(1, dtype=dtype)
-    planned = plan.forward(hidden_size, 10**6, x, None, layer_norm=True, stream=False)
+    planned = forward(hidden_size, 10**6, x, None, layer_norm=True, stream=False)
     assert (planned.tile.block, planned.kept, 32 * planned.tile.num_warps) == wanted
     assert planned.tile.block < hidden_size
     assert not planned.held
@@ -173,7 +177,7 @@ def test_partial_sums_are_added_by_some_two_programs_a_multiprocessor(
     hidden_size: int, device: plan.Device
 ) -> None:
     """32 bytes of a row at least, 32 sums a thread: 512 columns took 2.5 % less of a backward (one H200)."""
-    tile = plan.total_tile(hidden_size, device)
+    tile = total_tile(hidden_size, device)
     assert is_sound(tile, device.warp_size)
     assert tile.block >= 8
     assert tile.rows * tile.block == 4096
@@ -186,7 +190,7 @@ def test_partial_sums_are_added_by_some_two_programs_a_multiprocessor(
 @pytest.mark.parametrize("stream", [True, False])
 def test_short_rows_are_swept_by_small_programs(hidden_size: int, itemsize: int, stream: bool) -> None:
     """Fewer than 2048 elements, or two rows of 1024, in 2 warps: at 256 columns 0.94 of a copy (one H200)."""
-    planned = plan.sweep(10**6, hidden_size, itemsize, HOPPER, layer_norm=False, stream=stream)
+    planned = sweep(10**6, hidden_size, itemsize, HOPPER, layer_norm=False, stream=stream)
     assert planned.tile.num_warps == 2
     assert planned.tile.rows * hidden_size < 2048 or (planned.tile.rows, hidden_size) == (2, 1024)
     assert planned.groups in (2 * 132, 4 * 132)
@@ -198,7 +202,7 @@ def test_short_rows_are_swept_by_small_programs(hidden_size: int, itemsize: int,
 @pytest.mark.parametrize("layer_norm", [True, False])
 def test_programs_hold_some_short_rows(hidden_size: int, layer_norm: bool) -> None:
     """Parts that cover a row and no more of them than that, an element at least for each thread."""
-    tile = plan.held_tile(hidden_size, layer_norm=layer_norm)
+    tile = held_tile(hidden_size, layer_norm=layer_norm)
     assert is_sound(tile, 32)
     assert is_sound(tile, 64)
     assert tile.columns - tile.block < hidden_size <= tile.columns
@@ -208,7 +212,7 @@ def test_programs_hold_some_short_rows(hidden_size: int, layer_norm: bool) -> No
 @pytest.mark.parametrize(("hidden_size", "warps"), [(2880, 2), (5120, 4), (7168, 8)])
 def test_a_thread_holds_few_elements_of_a_row(hidden_size: int, warps: int) -> None:
     """LayerNorm's seven parts: at 0.958 of a copy in 4 warps, at 0.972 in 8 (one H200)."""
-    assert plan.held_tile(hidden_size, layer_norm=True).num_warps == warps
+    assert held_tile(hidden_size, layer_norm=True).num_warps == warps
 
 
 @pytest.mark.parametrize("hidden_size", [*WIDTHS, 16385, 65536, 10**6])
@@ -220,7 +224,7 @@ def test_sweeps_cover_the_row_within_the_device(
 ) -> None:
     """The programs of a row cover it; pipelines fit into shared memory, and there are none on AMD."""
     for stream in (False, True):
-        planned = plan.sweep(10**6, hidden_size, itemsize, device, layer_norm=layer_norm, stream=stream)
+        planned = sweep(10**6, hidden_size, itemsize, device, layer_norm=layer_norm, stream=stream)
         assert is_sound(planned.tile, device.warp_size)
         assert planned.tile.columns * (planned.splits - 1) < hidden_size
         assert hidden_size <= planned.tile.columns * planned.splits
@@ -234,7 +238,7 @@ def test_sweeps_cover_the_row_within_the_device(
 def test_scratch_does_not_grow_with_the_rows() -> None:
     """The number of row groups, and so the scratch of dweight, is bounded by the device."""
     groups = [
-        plan.sweep(row_count, 4096, 2, HOPPER, layer_norm=False, stream=False).groups
+        sweep(row_count, 4096, 2, HOPPER, layer_norm=False, stream=False).groups
         for row_count in (1, 100, 10**5, 10**9)
     ]
     assert groups == [1, 50, 132, 132]
@@ -243,6 +247,6 @@ def test_scratch_does_not_grow_with_the_rows() -> None:
 def test_a_plan_does_not_depend_on_the_rows() -> None:
     """The tile in which a row's means are summed is the same alone and among many."""
     plans = {
-        plan.sweep(row_count, 4096, 2, HOPPER, layer_norm=True, stream=False).tile for row_count in (1, 10**6)
+        sweep(row_count, 4096, 2, HOPPER, layer_norm=True, stream=False).tile for row_count in (1, 10**6)
     }
     assert len(plans) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.kernels import plan
+from conformance.kernels import plan_forward
 
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -160,11 +160,11 @@ def test_layer_norm_of_a_large_offset_is_that_of_the_deviations(
     from conformance.kernels import layer_norm
 
     monkeypatch.setattr("conformance.kernels.launch._CHOSEN", {})
-    monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE", widest)
-    monkeypatch.setattr("conformance.kernels.plan.WIDEST_ONCE_FLOAT32", widest)
-    monkeypatch.setattr("conformance.kernels.plan.WIDEST_HELD", widest)
-    monkeypatch.setattr("conformance.kernels.plan.WIDEST_TILE", 64)
-    monkeypatch.setattr("conformance.kernels.plan.SHARED_TILE", 64)
+    monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_ONCE", widest)
+    monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_ONCE_FLOAT32", widest)
+    monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_HELD", widest)
+    monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_TILE", 64)
+    monkeypatch.setattr("conformance.kernels.plan_forward.SHARED_TILE", 64)
     noise = torch.randn(2, 1000, generator=torch.Generator().manual_seed(0))
     x = {
         "40000 ± 1": 40000 + noise,
@@ -188,8 +188,10 @@ def test_a_row_has_the_same_bits_held_and_read_twice(
     """Few rows are held where many are read twice: one order of summation, so no bit differs."""
     operands = operation.operands(5, hidden_size, dtype=torch.float16)
     read_twice = operation.forward(operands)
-    planned = plan.forward
-    monkeypatch.setattr(plan, "forward", lambda *given, **kind: planned(*given, **kind)._replace(held=True))
+    planned = plan_forward.forward
+    monkeypatch.setattr(
+        plan_forward, "forward", lambda *given, **kind: planned(*given, **kind)._replace(held=True)
+    )
     monkeypatch.setattr("conformance.kernels.launch._CHOSEN", {})
     held = operation.forward(operands)
     assert launches == ["_forward_wide", "_forward_held"]
