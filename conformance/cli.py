@@ -1,6 +1,7 @@
 """The command line, ``conformance COMMAND``.
 
-Exit codes: 0, 1 if a case that was run failed, 2 for a usage error, which is one sentence on stderr.
+Exit codes: 0, 1 if a case that was run failed, 2 for a usage error, which is one sentence on stderr. As a
+shell has it, 130 after Ctrl-C, and 141 where the output's reader had enough: then nobody heard the verdict.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # As a shell has it for SIGINT.
         code = 130
     except BrokenPipeError:
-        # The reader of a pipe, `head` for one, had enough.
+        # The reader of a pipe, `head` for one, had enough. With `pipefail` no gate opens unheard.
         sys.stderr.close()
-        code = 0
+        code = 141
     except OSError as error:
         sys.stderr.write(f"conformance: {error.filename or 'the output'}: {error.strerror or error}\n")
         # What is left in its buffer cannot be written either, and Python would say so once more.

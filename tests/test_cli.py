@@ -195,8 +195,8 @@ def test_a_damaged_journal_is_no_ground_for_an_answer(
     assert "is not whole" in capsys.readouterr().err
 
 
-def test_a_reader_that_has_enough_is_no_error() -> None:
-    """``conformance list | head -1``: exit code 0, nothing on standard error."""
+def test_a_reader_that_has_enough_hears_no_verdict() -> None:
+    """``conformance list | head -1``: 141, so that with ``pipefail`` no gate opens unheard."""
     process = subprocess.Popen(
         [sys.executable, "-m", "conformance.cli", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -206,7 +206,7 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
     process.stdout.close()
     error = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(), error) == (0, b"")
+    assert (process.wait(), error) == (141, b"")
 
 
 BAD_ELEMENT = "NONFINITE-1/rms_norm/forward/float32/3x64/procedure=one-bad-element"
