@@ -130,6 +130,8 @@ class Worker:
             stdout=self._log,
             stderr=self._log,
             env=dict(self._environment),
+            # A subject that ends its process group does not end pytest, and Ctrl-C is pytest's to answer.
+            start_new_session=True,
         )
         theirs.close()
         self._pipe = ours

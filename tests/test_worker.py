@@ -45,8 +45,9 @@ def worker(subjects: Path) -> Iterator[Worker]:
         (7, "crash", "the process was killed by SIGSEGV"),
         (9, "timeout", "no answer within 2 s"),
         (13, "crash", "the process exited with code 1; it last printed: leaving"),
+        (29, "crash", "the process was killed by SIGKILL"),
     ],
-    ids=["exits", "killed", "segfaults", "hangs", "leaves"],
+    ids=["exits", "killed", "segfaults", "hangs", "leaves", "ends its group"],
 )
 def test_a_lost_process_costs_its_case_alone(worker: Worker, width: int, verdict: str, said: str) -> None:
     """The verdict says how the process ended; the next case runs in a fresh one."""

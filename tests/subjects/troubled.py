@@ -20,7 +20,7 @@ from conformance.backends.interpreter import InterpreterBackend
 
 
 EXITS, KILLED, SEGFAULTS, HANGS, PRINTS, LEAVES = 3, 5, 7, 9, 11, 13
-FORKS, FORKS_AND_RAISES, FORKS_AND_EXITS, ANSWERS, FAULTS_LATE = 19, 21, 23, 25, 27
+FORKS, FORKS_AND_RAISES, FORKS_AND_EXITS, ANSWERS, FAULTS_LATE, ENDS_ALL = 19, 21, 23, 25, 27, 29
 
 
 def subject() -> Subject:
@@ -37,6 +37,8 @@ def _rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
         os._exit(3)
     if trouble == KILLED:
         os.kill(os.getpid(), signal.SIGKILL)
+    if trouble == ENDS_ALL:
+        os.killpg(os.getpgid(0), signal.SIGKILL)
     if trouble == SEGFAULTS:
         ctypes.string_at(0)
     if trouble == HANGS:
