@@ -152,12 +152,13 @@ class Controller:
                     self._unwritten = self._said_last = str(failure)
         return not self._unwritten
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         """The matrix, and where the journal is."""
         state = self.config.stash.get(STATE, None)
         if state is None or self.config.option.collectonly:
             return
-        if not state.has_journal():
+        # pytest itself tells what is wrong with a command that it cannot carry out.
+        if not state.has_journal() and exitstatus != pytest.ExitCode.USAGE_ERROR:
             self._say_why_nothing(terminalreporter)
         if state.recorders:
             from conformance.recorder import summary
