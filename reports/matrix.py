@@ -7,6 +7,7 @@ level, so they stay that.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ from conformance.reports.result import Measurement
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import find_worst
+from conformance.reports.result import rank_error
+from conformance.reports.result import read_speed
 
 
 #: Every standing, worst first. A cell is ``unsupported`` only if nothing else stands in it.
@@ -105,6 +108,18 @@ def proves(result: Result) -> bool:
 def severity(result: Result) -> int:
     """Position in :data:`SEVERITY`; 0 is the worst."""
     return SEVERITY.index(standing(result))
+
+
+def worst_first(result: Result) -> tuple[int, int, float, float, float]:
+    """Sorts results of one case, so that which of them counts does not depend on the order of the files.
+
+    By standing, by verdict, by the larger error, by the lower speed and by the longer time; a NaN is worse
+    than any number.
+    """
+    worst, speed = result.worst, read_speed(result)
+    error = -1.0 if worst is None else rank_error(worst.fraction)
+    slow = math.inf if speed is None else -math.inf if math.isnan(speed) else speed
+    return severity(result), SEVERITY.index(result.verdict), -error, slow, -result.seconds
 
 
 @dataclass(frozen=True)
@@ -193,7 +208,7 @@ def build_matrix(journals: Iterable[Journal], order: Sequence[str] = ()) -> Matr
         columns.update(by_subject.values())
         for result in journal.results:
             key = (result.clause, by_subject[result.subject], result.case)
-            kept[key] = min(kept.get(key, result), result, key=severity)
+            kept[key] = min(kept.get(key, result), result, key=worst_first)
     cells: dict[tuple[str, Column], list[Result]] = {}
     for clause, column, case in sorted(kept, key=itemgetter(0, 2)):
         cells.setdefault((clause, column), []).append(kept[clause, column, case])

@@ -1,8 +1,9 @@
 """Journals of many machines, GPUs, workers and jobs, as one.
 
 Merged are runs of one suite that judged the same subjects. A merged journal has a part for each kind of
-machine; runs of one kind, as the shards of a CI matrix are, become one part. Nothing is averaged: where two
-runs have one case they must agree, and the one with the larger error is kept.
+machine; runs of one kind, as the shards of a CI matrix are, become one part. Nothing is averaged: where
+several runs have one case they must agree, and the worst result is kept. What was only measured may come out
+in several ways, and the worst of them counts: a crash, if one of the runs had one.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from conformance.reports.journal import Journal
 from conformance.reports.journal import JournalWriter
 from conformance.reports.journal import join_some
 from conformance.reports.matrix import standing
+from conformance.reports.matrix import worst_first
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import SubjectRecord
 from conformance.reports.wording import list_some
 from conformance.reports.wording import write_commit
 from conformance.reports.wording import write_declarations
+
+
+#: A result and the journal that has it.
+_Source = tuple[Journal, Result]
 
 
 class MergeError(Exception):
@@ -142,14 +148,13 @@ def _contract(which: tuple[SubjectRecord, str]) -> str:
 
 def _join(journals: Sequence[Journal]) -> Journal:
     """Journals of one kind of machine as one."""
-    kept: dict[tuple[str, str], tuple[Journal, Result]] = {}
+    found: dict[tuple[str, str], list[_Source]] = {}
     for journal in journals:
         # What a later line of the same file replaced must agree with it as well.
         for result in (*journal.replaced, *journal.results):
-            first, known = kept.setdefault((result.case, result.subject), (journal, result))
-            if known is not result:
-                _check_agreement(first, known, journal, result)
-                kept[result.case, result.subject] = (first, _better_known(known, result))
+            found.setdefault((result.case, result.subject), []).append((journal, result))
+    for sources in found.values():
+        _check_agreement(sources)
     runs = [journal.run for journal in journals]
     selections = dict.fromkeys(run.selection for run in runs)
     problems = [f"{journal.path.name}: {journal.problem}" for journal in journals if journal.problem]
@@ -162,31 +167,32 @@ def _join(journals: Sequence[Journal]) -> Journal:
             started=min(run.started for run in runs),
             selection="" if "" in selections else list_some(list(selections)),
         ),
-        results=tuple(result for _, result in kept.values()),
+        results=tuple(map(_choose, found.values())),
         complete=not problems,
         problem=join_some(problems, "journal"),
         sealed=all(journal.sealed for journal in journals),
     )
 
 
-def _check_agreement(one: Journal, known: Result, two: Journal, result: Result) -> None:
-    """Two runs of one case say the same; what was only measured, or not run, contradicts nothing."""
-    if {standing(known), standing(result)} & {"measured", "not-run"}:
-        return
+def _check_agreement(sources: Sequence[_Source]) -> None:
+    """All runs of one case say the same; what was only measured, or not run, contradicts nothing."""
+    judged = [each for each in sources if standing(each[1]) not in ("measured", "not-run")]
     for name, words in (("verdict", "verdicts"), ("broken", "broken clauses"), ("inputs", "inputs")):
-        first, second = getattr(known, name), getattr(result, name)
-        if first != second and ((first and second) or name != "inputs"):
-            files = f"{one.path} gives" if one.path == two.path else f"{one.path} and {two.path} give"
-            raise MergeError(
-                f"{files} {result.case} of {result.subject} different {words}: "
-                f"{first[:16] or 'none'} and {second[:16] or 'none'}"
-            )
+        # A crash leaves no inputs to hash.
+        said = [each for each in judged if name != "inputs" or each[1].inputs]
+        for other in said[1:]:
+            if getattr(said[0][1], name) != getattr(other[1], name):
+                raise MergeError(_write_disagreement(said[0], other, name, words))
 
 
-def _better_known(one: Result, two: Result) -> Result:
-    """Of two results that agree the one that says more: run before not run, then the larger error."""
-    if "not-run" in (standing(one), standing(two)):
-        return two if standing(one) == "not-run" else one
-    fractions = [-1.0 if (worst := each.worst) is None else worst.fraction or 0.0 for each in (one, two)]
-    # Not `<`: a NaN is worse than any number.
-    return one if fractions[0] >= fractions[1] or fractions[0] != fractions[0] else two
+def _write_disagreement(one: _Source, two: _Source, name: str, words: str) -> str:
+    (first, result), (second, _) = one, two
+    says = [getattr(each, name)[:16] or "none" for _, each in (one, two)]
+    files = f"{first.path} gives" if first.path == second.path else f"{first.path} and {second.path} give"
+    return f"{files} {result.case} of {result.subject} different {words}: {' and '.join(says)}"
+
+
+def _choose(sources: Sequence[_Source]) -> Result:
+    """The worst result of a case, among those that ran if any did."""
+    results = [result for _, result in sources]
+    return min([each for each in results if standing(each) != "not-run"] or results, key=worst_first)

@@ -17,7 +17,7 @@ from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import Column
 from conformance.reports.matrix import Matrix
 from conformance.reports.matrix import standing
-from conformance.reports.result import Result
+from conformance.reports.result import read_speed
 from conformance.reports.wording import write_fraction
 
 
@@ -42,9 +42,6 @@ _ABOVE = "m0-5l4.5 8h-9z"
 
 #: Where the scale of a speed plot ends, as a ratio to a copy: more than a copy allows is flagged.
 SPEED_TOP = 1.25
-
-#: The quantity of a measurement that is a speed as a ratio to a copy.
-COPY_RATIO = "copy ratio"
 
 _SHAPE = re.compile(r"(?:[^/]+/){4}(\d+(?:x\d+)*)(?:/|$)")
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -149,11 +146,6 @@ def plot_speeds(matrix: Matrix, column: Column) -> tuple[Plot, ...]:
             values = found.setdefault((result.operation, result.direction), {}).setdefault(result.dtype, {})
             values[size] = min(values.get(size, math.inf), ratio)
     return _draw(found, SPEED_TOP)
-
-
-def read_speed(result: Result) -> float | None:
-    """Speed as a ratio to a copy of the same bytes in the same run; ``None`` where it was not measured."""
-    return next((each.got for each in result.measurements if each.quantity == COPY_RATIO), None)
 
 
 def hidden_size_of(case: str) -> int | None:

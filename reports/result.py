@@ -38,6 +38,10 @@ PROVEN = ("pass", "refused", "fail", "crash", "timeout")
 EVIDENCE = ("device", "emulated", "interpreter", "compiled", "not run")
 
 
+#: The quantity of a measurement that is a speed as a ratio to a copy.
+COPY_RATIO = "copy ratio"
+
+
 def json_number(value: float | None) -> float | str | None:
     """A float as strict JSON: the non-finite ones become ``"nan"``, ``"inf"`` and ``"-inf"``."""
     return value if value is None or math.isfinite(value) else repr(float(value))
@@ -199,14 +203,19 @@ def worst_fractions(result: Result) -> dict[str, float]:
     found: dict[str, float] = {}
     for each in result.measurements:
         if each.fraction is not None:
-            found[each.quantity] = max(found.get(each.quantity, 0.0), each.fraction, key=_rank)
+            found[each.quantity] = max(found.get(each.quantity, 0.0), each.fraction, key=rank_error)
     return found
+
+
+def read_speed(result: Result) -> float | None:
+    """Speed as a ratio to a copy of the same bytes in the same run; ``None`` where it was not measured."""
+    return next((each.got for each in result.measurements if each.quantity == COPY_RATIO), None)
 
 
 def find_worst(measurements: Iterable[Measurement]) -> Measurement | None:
     """The measurement with the largest fraction of its bound; ``None`` if none has a bound."""
     bounded = [each for each in measurements if each.fraction is not None]
-    return max(bounded, key=lambda each: _rank(each.fraction), default=None)
+    return max(bounded, key=lambda each: rank_error(each.fraction), default=None)
 
 
 def find_breaking(measurements: Iterable[Measurement]) -> Measurement | None:
@@ -214,7 +223,7 @@ def find_breaking(measurements: Iterable[Measurement]) -> Measurement | None:
     return find_worst(each for each in measurements if each.breaks)
 
 
-def _rank(fraction: float | None) -> float:
+def rank_error(fraction: float | None) -> float:
     """Order NaN above every number: a NaN where a number belongs is the worst error there is."""
     return math.inf if fraction is None or math.isnan(fraction) else fraction
 

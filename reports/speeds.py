@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from conformance.reports.matrix import Matrix
-from conformance.reports.plots import read_speed
 from conformance.reports.result import Result
+from conformance.reports.result import read_speed
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from conformance.reports.gate import Policy
 from conformance.reports.gate import decide
 from conformance.reports.gate import write_outcome
 from conformance.reports.journal import Journal
-from conformance.reports.plots import COPY_RATIO
+from conformance.reports.result import COPY_RATIO
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
 from conformance.reports.result import Run
@@ -320,6 +320,17 @@ def test_limits_on_speed(
     measured = [make_measurement(None, quantity=COPY_RATIO, got=ratio)] if ratio else []
     journal = on("cuda", measurements=tuple(measured))
     assert ask([journal], speeds=(SpeedLimit.parse(limit),))[0] == code
+
+
+@pytest.mark.parametrize("verdict", ["crash", "timeout"])
+def test_a_crash_of_a_property_closes_the_gate_in_any_order(on: Any, verdict: str) -> None:
+    """A second run that only measured the property takes nothing back, be it given before or after."""
+    runs = [on("cuda", level="property"), on("cuda", graph=verdict, level="property")]
+    told = replace(asked(), expects=lambda subject, case: Expected("property", "property"))
+    for journals in (runs, runs[::-1]):
+        code, said = ask(journals, told)
+        assert code > 0
+        assert f"{verdict} 1" in said
 
 
 @pytest.mark.parametrize(

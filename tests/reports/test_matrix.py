@@ -13,6 +13,7 @@ from conformance.reports.matrix import Cell
 from conformance.reports.matrix import build_matrix
 from conformance.reports.matrix import proves
 from conformance.reports.matrix import standing
+from conformance.reports.result import COPY_RATIO
 from conformance.reports.result import VERDICTS
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
@@ -151,3 +152,20 @@ def test_a_lucky_run_hides_no_fault(
     journals = [make_journal([make_result()]), make_journal([make_result(verdict="fail")])]
     matrix = build_matrix(reversed(journals) if flip else journals)
     assert [result.verdict for result in matrix.results] == ["fail"]
+
+
+def test_the_larger_error_and_the_lower_speed_count(
+    make_journal: Callable[..., Journal],
+    make_result: Callable[..., Result],
+    make_measurement: Callable[..., Measurement],
+) -> None:
+    """Where two journals agree on a case, what the matrix shows does not depend on which comes first."""
+    better, worse = (
+        [
+            make_result(case="a", measurements=(make_measurement(error),)),
+            make_result(case="b", measurements=(make_measurement(None, quantity=COPY_RATIO, got=speed),)),
+        ]
+        for error, speed in ((0.1, 0.9), (0.7, 0.4))
+    )
+    for order in ((better, worse), (worse, better)):
+        assert build_matrix(map(make_journal, order)).results == tuple(worse)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from conformance.reports.journal import read_journals
 from conformance.reports.merge import MergeError
 from conformance.reports.merge import merge_journals
 from conformance.reports.merge import write_merged
+from conformance.reports.result import COPY_RATIO
 from conformance.reports.result import Measurement
 from conformance.reports.result import Result
 from conformance.reports.result import Run
@@ -238,6 +240,64 @@ def test_what_was_only_measured_contradicts_nothing(
     pair = [make_result("DET-2", level="property", verdict=each) for each in ("pass", "fail")]
     (part,) = merge_journals([journal(name, each) for name, each in zip("ab", pair, strict=True)])
     assert len(part.results) == 1
+
+
+@pytest.mark.parametrize("verdict", ["crash", "timeout", "toolchain"])
+@pytest.mark.parametrize("level", ["property", "must-compute"])
+def test_harm_is_never_lost_beside_another_result(
+    journal: Make, make_result: Make, make_measurement: Make, verdict: str, level: str
+) -> None:
+    """A crash of one run is told in every order of the files, or the files are refused in every order."""
+    results = [
+        make_result("SPEED-1", level=level, inputs="0" * 64, measurements=(make_measurement(),)),
+        make_result("SPEED-1", level=level, verdict=verdict),
+        make_result("SPEED-1", level=level, verdict="not-run", evidence="not run"),
+    ]
+    for order in permutations(results):
+        journals = [journal(str(at), each) for at, each in enumerate(order)]
+        if level == "property":
+            (part,) = merge_journals(journals)
+            assert [each.verdict for each in part.results] == [verdict]
+            continue
+        with pytest.raises(MergeError, match="different verdicts: "):
+            merge_journals(journals)
+
+
+def test_a_clause_broken_on_the_way_is_kept_beside_a_measurement(journal: Make, make_result: Make) -> None:
+    """A property that stores outside its rows has failed, whatever another run measured."""
+    measured = make_result("DET-2", level="property", verdict="fail", broken="DET-2")
+    stray = make_result("DET-2", level="property", verdict="fail", broken="MASK-3")
+    for pair in permutations((measured, stray)):
+        assert merge_journals([journal(name, each) for name, each in zip("ab", pair, strict=True)])[
+            0
+        ].results == (stray,)
+
+
+def test_the_lowest_speed_is_kept(journal: Make, make_result: Make, make_measurement: Make) -> None:
+    """Whichever file comes first; one without a speed says nothing of it, and a NaN is none."""
+
+    def speed(ratio: float) -> Result:
+        figure = make_measurement(None, quantity=COPY_RATIO, got=ratio)
+        result: Result = make_result("SPEED-1", level="property", measurements=(figure,))
+        return result
+
+    for worse, better in ((0.5, 0.9), (float("nan"), 0.1)):
+        kept = speed(worse)
+        for order in permutations((kept, speed(better), make_result("SPEED-1", level="property"))):
+            (part,) = merge_journals([journal(str(at), each) for at, each in enumerate(order)])
+            assert part.results == (kept,)
+
+
+def test_runs_disagree_in_every_order(journal: Make, make_result: Make, make_measurement: Make) -> None:
+    """A result without inputs, of a larger error, stands between two that were given other ones."""
+    results = [
+        make_result(inputs="a" * 64),
+        make_result(measurements=(make_measurement(),)),
+        make_result(inputs="b" * 64),
+    ]
+    for order in permutations(results):
+        with pytest.raises(MergeError, match="different inputs"):
+            merge_journals([journal(str(at), each) for at, each in enumerate(order)])
 
 
 def test_a_run_that_broke_off_is_refused(
