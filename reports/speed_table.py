@@ -11,12 +11,11 @@ from tabulate import tabulate
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import build_matrix
-from conformance.reports.result import Measurement
 from conformance.reports.result import Result
+from conformance.reports.speeds import is_timed
+from conformance.reports.speeds import timings_of
 
 
-#: Clauses whose measurements are speeds.
-_FAMILY = "SPEED-"
 _LEGEND = (
     "`copy ratio` and `stream ratio`: bytes that must move over the time, relative to a plain copy and to a "
     "kernel that reads and writes as many tensors and does nothing else, in the same run. "
@@ -32,21 +31,16 @@ def render_speeds(journals: Sequence[Journal], order: Sequence[str] = ()) -> str
     matrix = build_matrix(journals, order)
     tables: list[str] = []
     for column in matrix.columns:
-        results = [each for each in matrix.column(column) if each.clause.startswith(_FAMILY)]
-        tables += _tables(column.label, [each for each in results if _speeds(each)])
-        tables += _failures(column.label, [each for each in results if not _speeds(each)])
+        results = [each for each in matrix.column(column) if is_timed(each)]
+        tables += _tables(column.label, [each for each in results if timings_of(each)])
+        tables += _failures(column.label, [each for each in results if not timings_of(each)])
     return "\n\n".join(["# Speed", *([_LEGEND, *tables] if tables else ["Nothing was timed."])]) + "\n"
-
-
-def _speeds(result: Result) -> list[Measurement]:
-    """Measurements that are no errors: they have no bound."""
-    return [each for each in result.measurements if each.fraction is None]
 
 
 def _tables(where: str, results: Sequence[Result]) -> Iterator[str]:
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
-        kind = _speeds(result)[0].quantity
+        kind = timings_of(result)[0].quantity
         groups.setdefault((result.operation, result.direction, kind), []).append(result)
     for (operation, direction, _kind), group in groups.items():
         yield f"## {operation}, {direction}: {where}\n\n{_table(group)}"
@@ -61,10 +55,10 @@ def _failures(where: str, untimed: Iterable[Result]) -> Iterator[str]:
 
 
 def _table(group: Sequence[Result]) -> str:
-    quantities = list(dict.fromkeys(each.quantity for result in group for each in _speeds(result)))
+    quantities = list(dict.fromkeys(each.quantity for result in group for each in timings_of(result)))
     rows = []
     for result in sorted(group, key=_place):
-        found = {each.quantity: f"{each.got:.4g}" for each in _speeds(result)}
+        found = {each.quantity: f"{each.got:.4g}" for each in timings_of(result)}
         notes = result.message
         rows.append((result.dtype, _shape(result), *(found.get(name, "") for name in quantities), notes))
     return tabulate(rows, ("dtype", "shape", *quantities, ""), tablefmt="github", disable_numparse=True)

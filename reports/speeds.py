@@ -7,13 +7,20 @@ unless a project asks for it: a busy machine is slow, whatever the kernel.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import Matrix
+from conformance.reports.matrix import severity
+from conformance.reports.matrix import standing
+from conformance.reports.result import Measurement
 from conformance.reports.result import Result
 from conformance.reports.result import read_speed
+from conformance.reports.wording import count
 
 
 @dataclass(frozen=True)
@@ -48,21 +55,55 @@ class SpeedLimit:
         return f"{self.operation}/{self.direction}" if self.direction else self.operation
 
 
+def is_timed(result: Result) -> bool:
+    """Whether a result is of a case that is there to be timed."""
+    return result.clause.startswith("SPEED-")
+
+
+def timings_of(result: Result) -> list[Measurement]:
+    """Measurements that are no errors: they have no bound."""
+    return [each for each in result.measurements if each.fraction is None]
+
+
 def find_slow(matrix: Matrix, limits: Iterable[SpeedLimit]) -> Iterator[tuple[bool, str]]:
     """Whether something was measured, and one sentence, for each limit that a subject does not keep."""
     subjects = sorted({column.subject for column in matrix.columns})
     for limit in limits:
         for subject in subjects:
             own = [each for each in matrix.results if each.subject == subject and limit.concerns(each)]
-            found = [(ratio, each.case) for each in own if (ratio := read_speed(each)) is not None]
-            # `not >=`: a NaN keeps no limit.
-            slow = sorted((each for each in found if not each[0] >= limit.ratio), key=lambda each: each[1])
-            if not found:
-                yield False, f"{subject}: no speed of {limit} was measured, which takes a GPU"
-            elif slow:
-                ratio, case = min(slow)
-                more = f", as are {len(slow) - 1} more" if len(slow) > 1 else ""
-                yield (
-                    True,
-                    f"{subject}: {case} is at {ratio:.2f} of a copy; the limit is {limit.ratio:g}{more}",
-                )
+            yield from ((False, f"{subject}: {text}") for text in _find_untimed(own, limit))
+            yield from ((True, f"{subject}: {text}") for text in _find_slow(own, limit))
+
+
+def _find_untimed(own: Sequence[Result], limit: SpeedLimit) -> Iterator[str]:
+    """What is missing of that which the limit is for; a waiver forgives a crash, and measures nothing."""
+    measured = {each.case for each in own if timings_of(each)}
+    lost = {each.case: each for each in own if is_timed(each) and _lacks_time(each, measured)}
+    if lost:
+        first = min(lost.values(), key=lambda each: (severity(each), each.case))
+        were = f"{count(len(lost), 'case')} of {limit} {'was' if len(lost) == 1 else 'were'} not timed"
+        yield f"{were}, such as {first.case}: {first.message or first.verdict}"
+    elif all(read_speed(each) is None for each in own):
+        yield f"no speed of {limit} was measured, which takes a GPU"
+
+
+def _lacks_time(result: Result, measured: Collection[str]) -> bool:
+    """Whether a case came to harm, or was timed on no machine; a contract may leave it out."""
+    if timings_of(result) or standing(result) == "unsupported":
+        return False
+    return standing(result) in (*FAULTS, "waived") or result.case not in measured
+
+
+def _find_slow(own: Iterable[Result], limit: SpeedLimit) -> Iterator[str]:
+    found = [(ratio, each.case) for each in own if (ratio := read_speed(each)) is not None]
+    # `not >=`: a NaN keeps no limit.
+    slow = sorted((each for each in found if not each[0] >= limit.ratio), key=lambda each: each[1])
+    if slow:
+        ratio, case = min(slow)
+        more = f", and {count(len(slow) - 1, 'more case')} below it" if len(slow) > 1 else ""
+        yield f"{case} is at {_write_ratio(ratio)} of a copy; the limit is {limit.ratio}{more}"
+
+
+def _write_ratio(ratio: float) -> str:
+    """Rounded down: what is below a limit is not written as the limit."""
+    return f"{math.floor(ratio * 1e4) / 1e4:.4f}" if math.isfinite(ratio) else str(ratio)
