@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import read_baseline
 from conformance.commands.usage import refuse_damaged
 from conformance.reports.diff import find_changes
 from conformance.reports.diff import is_worse
@@ -33,8 +34,8 @@ def run(options: argparse.Namespace) -> int:
     """Print the changes, those for the worse first."""
     if options.limit < 0:
         raise UsageError(f"--limit is {options.limit}; it is a number of cases, from 0")
-    before, after = read_journals([options.before]), read_journals([options.after])
-    refuse_damaged((*before, *after))
+    before, after = read_baseline(options.before), read_journals([options.after])
+    refuse_damaged(after)
     changes = find_changes(before, after)
     print("\n".join(write_changes(changes, options.limit)))
     return 1 if is_worse(changes) else 0

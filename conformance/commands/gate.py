@@ -16,6 +16,7 @@ from conformance.asked import ask
 from conformance.backends.targets import find_target
 from conformance.clause import CLAUSES
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import read_baseline
 from conformance.commands.verify import write_verification
 from conformance.operation import OPERATIONS
 from conformance.reports.coverage import Requirement
@@ -154,7 +155,7 @@ def _policy(options: argparse.Namespace) -> Policy:
             today=datetime.now(timezone.utc).date(),
             requirements=tuple(map(_requirement, options.require)),
             waivers=read_waivers(options.waivers) if options.waivers else (),
-            baseline=read_journals([options.baseline]) if options.baseline else None,
+            baseline=read_baseline(options.baseline) if options.baseline else None,
             speeds=tuple(map(_speed, options.min_copy_ratio)),
             subjects=tuple(options.subject),
             commit=_commit(options.commit),

@@ -12,6 +12,7 @@ from conformance.clause import CLAUSES
 from conformance.clause import STATEMENTS
 from conformance.commands.usage import UsageError
 from conformance.commands.usage import deliver
+from conformance.commands.usage import read_baseline
 from conformance.reports.diff import find_changes
 from conformance.reports.diff import write_changes
 from conformance.reports.journal import Journal
@@ -89,4 +90,4 @@ def _compare(options: argparse.Namespace, journals: Sequence[Journal]) -> list[s
     if options.format not in COMPARING:
         formats = " and ".join(COMPARING)
         raise UsageError(f"--baseline is for {formats}; `conformance diff` prints the changes alone")
-    return write_changes(find_changes(read_journals([options.baseline]), journals))
+    return write_changes(find_changes(read_baseline(options.baseline), journals))

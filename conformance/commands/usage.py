@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.backends.targets import check_targets
+from conformance.reports.journal import read_journals
 from conformance.waiting import checked_seconds
 from conformance.waiting import waiting
 
@@ -45,6 +46,20 @@ def refuse_damaged(journals: Iterable[Journal]) -> None:
     for journal in journals:
         if not journal.complete:
             raise UsageError(f"{journal.path} is not whole: {journal.problem}")
+
+
+def read_baseline(path: Path) -> tuple[Journal, ...]:
+    """Journals to compare with. Raises :class:`UsageError` for what is cut, changed, unfinished or empty.
+
+    What such a journal lacks would count as new, and hide what has become worse.
+    """
+    journals = read_journals([path])
+    refuse_damaged(journals)
+    whole = all(journal.sealed for journal in journals)
+    if not whole or not any(journal.results for journal in journals):
+        lacks = "results" if whole else "chain"
+        raise UsageError(f"{path} has no {lacks}, so nothing can be compared with it; renew it")
+    return journals
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
