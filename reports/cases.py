@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from conformance.reports.journal import Journal
+from conformance.reports.markdown import escape
 from conformance.reports.matrix import OPEN
 from conformance.reports.matrix import Column
 from conformance.reports.matrix import Matrix
 from conformance.reports.matrix import build_matrix
 from conformance.reports.matrix import standing
 from conformance.reports.wording import count
+from conformance.reports.wording import list_warnings
 
 
 #: A machine: where a subject ran. Subjects are in the rows here.
@@ -27,7 +29,7 @@ _Row = tuple[str, str, str]
 
 
 def render_cases(journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
-    """The table as GitHub Markdown, under one line that counts the rows on which machines disagree.
+    """The table as GitHub Markdown, under the number of rows on which machines disagree, and the warnings.
 
     `order` is the order of clause ids. A case that a machine could not judge agrees with everything; one that
     the subject supports on no machine is left out.
@@ -43,7 +45,8 @@ def render_cases(journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
     ]
     headings = ("clause", "case", "subject", *("<br>".join(each) for each in machines), "")
     summary = f"{count(len(rows), 'row')}; machines disagree on {differing}."
-    return f"{summary}\n\n{tabulate(cells, headings, tablefmt='github')}\n"
+    warnings = [f"> Warning: {escape(warning)}" for warning in list_warnings(journals, matrix)]
+    return "\n\n".join([summary, *warnings, tabulate(cells, headings, tablefmt="github")]) + "\n"
 
 
 def _machine(column: Column) -> _Machine:

@@ -24,6 +24,7 @@ from conformance.reports.matrix import standing
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import find_breaking
+from conformance.reports.wording import list_warnings
 from conformance.reports.wording import write_commit
 from conformance.reports.wording import write_measurement
 
@@ -51,6 +52,9 @@ def render_junit(journals: Sequence[Journal], clauses: Mapping[str, str]) -> str
     root = Element("testsuites")
     for number, column in enumerate(matrix.columns):
         root.append(_write_suite(number, column, runs[column], matrix, clauses))
+    # The schema has room for words in a suite alone.
+    for said in root.iter("system-out"):
+        said.text = _clean("\n".join(list_warnings(journals, matrix)))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 

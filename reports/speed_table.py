@@ -14,6 +14,7 @@ from conformance.reports.matrix import build_matrix
 from conformance.reports.result import Result
 from conformance.reports.speeds import is_timed
 from conformance.reports.speeds import timings_of
+from conformance.reports.wording import count_repeated
 
 
 _LEGEND = (
@@ -26,15 +27,24 @@ _LEGEND = (
 def render_speeds(journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
     """The tables as GitHub Markdown, one for each subject, operation, direction and kind of measurement.
 
+    Runs that timed the same cases have tables of their own: what each was timed beside may differ.
     `order` is the order of clause ids.
     """
-    matrix = build_matrix(journals, order)
     tables: list[str] = []
+    if count_repeated(journals):
+        for each in journals:
+            tables += _list_tables([each], order, f"; {each.path.name}, {each.run.started}")
+    else:
+        tables += _list_tables(journals, order)
+    return "\n\n".join(["# Speed", *([_LEGEND, *tables] if tables else ["Nothing was timed."])]) + "\n"
+
+
+def _list_tables(journals: Sequence[Journal], order: Sequence[str], run: str = "") -> Iterator[str]:
+    matrix = build_matrix(journals, order)
     for column in matrix.columns:
         results = [each for each in matrix.column(column) if is_timed(each)]
-        tables += _tables(column.label, [each for each in results if timings_of(each)])
-        tables += _failures(column.label, [each for each in results if not timings_of(each)])
-    return "\n\n".join(["# Speed", *([_LEGEND, *tables] if tables else ["Nothing was timed."])]) + "\n"
+        yield from _tables(column.label + run, [each for each in results if timings_of(each)])
+        yield from _failures(column.label + run, [each for each in results if not timings_of(each)])
 
 
 def _tables(where: str, results: Sequence[Result]) -> Iterator[str]:

@@ -109,10 +109,10 @@ def list_declarations(runs: Iterable[Run]) -> list[str]:
 def list_warnings(journals: Sequence[Journal], matrix: Matrix) -> list[str]:
     """What a reader must know before trusting the matrix: cut journals, columns that show nothing."""
     warnings = [f"{each.path.name} is not whole: {each.problem}." for each in journals if not each.complete]
-    repeated = len(journals) > 1 and _count_repeated(journals)
+    repeated = count_repeated(journals)
     if repeated:
-        twice = count(repeated, "case")
-        warnings.append(f"{twice} stand in more than one of these journals; the worst result of each counts.")
+        stand = f"{count(repeated, 'case')} {'stands' if repeated == 1 else 'stand'}"
+        warnings.append(f"{stand} in more than one of these journals; the worst result of each counts.")
     for column in matrix.columns:
         results = matrix.column(column)
         proven = {(standing(each), each.level) for each in results if proves(each)}
@@ -123,7 +123,7 @@ def list_warnings(journals: Sequence[Journal], matrix: Matrix) -> list[str]:
     return warnings
 
 
-def _count_repeated(journals: Sequence[Journal]) -> int:
+def count_repeated(journals: Sequence[Journal]) -> int:
     """Cases that several journals have for one column."""
     asked: Counter[tuple[Column, str]] = Counter()
     for journal in journals:

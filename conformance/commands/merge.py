@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.commands.usage import UsageError
+from conformance.reports.journal import Journal
 from conformance.reports.journal import read_journals
 from conformance.reports.merge import MergeError
 from conformance.reports.merge import merge_journals
@@ -45,6 +48,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.output} exists; name a file that does not") from error
     except OSError as error:
         raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
+    left_out = _write_left_out(journals, parts)
+    if left_out:
+        sys.stderr.write(f"conformance: {left_out}\n")
     for part in parts:
         subjects = ", ".join(subject.name for subject in part.run.subjects)
         where = f"{part.run.device} ({part.run.architecture}), {part.run.backend}"
@@ -53,3 +59,15 @@ def run(options: argparse.Namespace) -> int:
             print(f"  not whole: {part.problem}")
     print(f"{count(len(journals), 'journal')} in {options.output}")
     return 0
+
+
+def _write_left_out(journals: Sequence[Journal], parts: Sequence[Journal]) -> str:
+    """How many results are not in the merged journal, and why; empty if all are."""
+    found = sum(len(each.results) + len(each.replaced) for each in journals)
+    left = found - sum(len(part.results) for part in parts)
+    if not left:
+        return ""
+    return (
+        f"{left} of {count(found, 'result')} left out: of a case that stands more than once the worst result "
+        "is kept, of those that ran if any did"
+    )

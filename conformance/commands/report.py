@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +18,11 @@ from conformance.reports.diff import find_changes
 from conformance.reports.diff import write_changes
 from conformance.reports.journal import Journal
 from conformance.reports.journal import read_journals
+from conformance.reports.matrix import build_matrix
 from conformance.reports.render import COMPARING
 from conformance.reports.render import FORMATS
 from conformance.reports.render import render
+from conformance.reports.wording import list_warnings
 
 
 if TYPE_CHECKING:
@@ -71,6 +74,10 @@ def run(options: argparse.Namespace) -> int:
         options.format = ENDINGS.get(options.output.suffix if options.output else "", "terminal")
     journals = [_choose(each, options.clause) for each in read_journals(options.results)]
     changes = _compare(options, journals) if options.baseline else []
+    if options.format == "badge":
+        # A badge has no room for them.
+        for warning in list_warnings(journals, build_matrix(journals)):
+            sys.stderr.write(f"conformance: warning: {warning}\n")
     deliver(render(options.format, journals, STATEMENTS, changes), options.output)
     return 0
 
