@@ -18,6 +18,8 @@ other declarations      yes    the subject promises something else; renew the ba
 newly passing           no     failed before
 now proven              no     was not run, unsupported or waived before
 now computed            no     refused before
+now measured            no     failed, or was not run, unsupported or waived before; what is
+                               measured is a property, and no more is proven than before
 added                   no     not in the baseline
 smaller error           no     by more than :data:`NOISE` of the bound
 stronger evidence       no
@@ -75,6 +77,7 @@ KINDS: Mapping[str, bool] = {
     "newly passing": False,
     "now proven": False,
     "now computed": False,
+    "now measured": False,
     "added": False,
     "smaller error": False,
     "stronger evidence": False,
@@ -227,6 +230,8 @@ def _differences(old: _Known, new: _Known) -> Iterator[tuple[str, str]]:
 def _change_of_rank(was: Result, now: Result) -> str:
     if _rank(now) == _FAILS:
         return "newly failing"
+    if standing(now) == "measured":
+        return "now measured"
     if _rank(was) == _FAILS:
         return "newly passing" if _rank(now) == _HOLDS else "no longer proven"
     return "now proven" if _rank(now) == _HOLDS else "no longer proven"

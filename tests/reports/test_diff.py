@@ -46,6 +46,8 @@ def diff(make_journal: Make, make_result: Callable[..., Result]) -> Callable[...
         ({}, None, "gone", "pass"),
         ({}, {"evidence": "interpreter"}, "weaker evidence", "device -> interpreter"),
         ({"verdict": "fail"}, {}, "newly passing", "fail -> pass"),
+        ({"verdict": "crash"}, {"level": "property"}, "now measured", "crash -> measured"),
+        ({"verdict": "not-run"}, {"level": "property"}, "now measured", "not-run -> measured"),
         ({"verdict": "unsupported"}, {}, "now proven", "unsupported -> pass"),
         ({"verdict": "refused"}, {}, "now computed", "refused -> pass"),
         (None, {}, "added", "pass"),
