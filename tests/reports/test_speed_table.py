@@ -71,5 +71,10 @@ def test_what_failed_before_it_was_timed_is_not_left_out(
 def test_nothing_timed_is_said(
     make_journal: Callable[..., Journal], make_result: Callable[..., Result]
 ) -> None:
-    """A journal of errors alone has no speeds."""
-    assert "Nothing was timed." in render_speeds([make_journal([make_result("ACC-1")])])
+    """A journal of errors alone has no speeds; where there was a reason, the first is given."""
+    assert "Nothing was timed." in render_speeds([make_journal([make_result("ACC-1", message="?")])])
+    idle = [
+        make_result("SPEED-1", case=name, verdict="not-run", message=message)
+        for name, message in (("a", ""), ("b", "there is no GPU"), ("c", "it is busy"))
+    ]
+    assert "Nothing was timed: there is no GPU.\n" in render_speeds([make_journal(idle)])
