@@ -8,6 +8,7 @@ in several ways, and the worst of them counts: a crash, if one of the runs had o
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -54,7 +55,12 @@ def merge_journals(journals: Sequence[Journal], *, salvage: bool = False) -> tup
 
 
 def write_merged(path: Path, parts: Sequence[Journal]) -> None:
-    """Write parts into a new file. Raises :class:`FileExistsError` if `path` exists."""
+    """Write parts into a new file. Raises :class:`FileExistsError` if `path` exists.
+
+    A run makes the folder of its results; here one that is not there is mistyped, and an :class:`OSError`.
+    """
+    # With the slash, what is no folder is an error too.
+    os.stat(f"{path.parent}/")
     writer, last = JournalWriter(path, parts[0].run), len(parts) - 1
     for at, part in enumerate(parts):
         for result in part.results:

@@ -321,6 +321,14 @@ def test_a_hundred_broken_runs_are_told_in_a_few_words(journal: Make, make_resul
     assert part.problem == "0.jsonl: cut; 1.jsonl: cut; 2.jsonl: cut; and 96 more journals"
 
 
+def test_a_merged_journal_makes_no_folder(journal: Make, make_result: Make, tmp_path: Path) -> None:
+    """A mistyped folder is an error, as it is for every other command that writes a file."""
+    path = tmp_path / "mistyped" / "all.jsonl"
+    with pytest.raises(FileNotFoundError):
+        write_merged(path, merge_journals([journal("a", make_result())]))
+    assert not path.parent.exists()
+
+
 def test_a_merged_journal_is_never_overwritten(
     journal: Make, make_result: Callable[..., Result], tmp_path: Path
 ) -> None:
