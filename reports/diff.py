@@ -46,8 +46,8 @@ from dataclasses import dataclass
 
 from conformance.reports.journal import Journal
 from conformance.reports.matrix import FAULTS
+from conformance.reports.matrix import ran_first
 from conformance.reports.matrix import standing
-from conformance.reports.matrix import worst_first
 from conformance.reports.result import EVIDENCE
 from conformance.reports.result import Result
 from conformance.reports.result import Run
@@ -156,12 +156,12 @@ def _headline(changes: Sequence[Change]) -> str:
 
 
 def _collect(journals: Sequence[Journal]) -> dict[tuple[Place, str], _Known]:
-    """The worst result of each case in each place."""
+    """The worst result of each case in each place, of those that ran if any did."""
     found: dict[tuple[Place, str], _Known] = {}
     for journal in journals:
         for result in journal.results:
             key = _place(journal.run, result.subject), result.case
-            if key not in found or worst_first(result) < worst_first(found[key].result):
+            if key not in found or ran_first(result) < ran_first(found[key].result):
                 found[key] = _Known(result, journal.run)
     return found
 

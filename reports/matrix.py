@@ -111,15 +111,16 @@ def severity(result: Result) -> int:
 
 
 def worst_first(result: Result) -> tuple[int, int, float, float, float]:
-    """Sorts results of one case, so that which of them counts does not depend on the order of the files.
-
-    By standing, by verdict, by the larger error, by the lower speed and by the longer time; a NaN is worse
-    than any number.
-    """
+    """Sorts results of one case: by standing, verdict, error, speed and time; NaN is worse than all."""
     worst, speed = result.worst, read_speed(result)
     error = -1.0 if worst is None else rank_error(worst.fraction)
     slow = math.inf if speed is None else -math.inf if math.isnan(speed) else speed
     return severity(result), SEVERITY.index(result.verdict), -error, slow, -result.seconds
+
+
+def ran_first(result: Result) -> tuple[bool, tuple[int, int, float, float, float]]:
+    """As :func:`worst_first`, with what was not run behind all that was."""
+    return standing(result) == "not-run", worst_first(result)
 
 
 @dataclass(frozen=True)

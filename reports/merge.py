@@ -18,8 +18,8 @@ from pathlib import Path
 from conformance.reports.journal import Journal
 from conformance.reports.journal import JournalWriter
 from conformance.reports.journal import join_some
+from conformance.reports.matrix import ran_first
 from conformance.reports.matrix import standing
-from conformance.reports.matrix import worst_first
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 from conformance.reports.result import SubjectRecord
@@ -200,5 +200,4 @@ def _write_disagreement(one: _Source, two: _Source, name: str, words: str) -> st
 
 def _choose(sources: Sequence[_Source]) -> Result:
     """The worst result of a case, among those that ran if any did."""
-    results = [result for _, result in sources]
-    return min([each for each in results if standing(each) != "not-run"] or results, key=worst_first)
+    return min((result for _, result in sources), key=ran_first)

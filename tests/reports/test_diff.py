@@ -157,6 +157,19 @@ def test_places_are_compared_one_by_one(
     assert find_changes([before], [newer]) == ()
 
 
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_machine_that_could_not_run_a_case_hides_no_change(
+    make_journal: Make, make_result: Callable[..., Result], flip: bool
+) -> None:
+    """Of the journals of before and of now, those in which the case ran are compared, in any order."""
+    idle, held, refused = (
+        make_journal([make_result(verdict=each)]) for each in ("not-run", "pass", "refused")
+    )
+    before, after = ([*pair[:: -1 if flip else 1]] for pair in ([idle, held], [idle, refused]))
+    assert [each.kind for each in find_changes(before, after)] == ["now refused"]
+    assert find_changes(before, before[::-1]) == ()
+
+
 def test_words(make_journal: Make, make_result: Callable[..., Result]) -> None:
     """What is worse comes first; long lists are cut, with the number that is left."""
     before = make_journal(
