@@ -14,6 +14,8 @@ from conformance.catalogue import all_cases
 from conformance.cli import main
 from conformance.recorder import Recorder
 from conformance.reports.render import FORMATS
+from conformance.reports.result import PROVEN
+from conformance.reports.result import VERDICTS
 from conformance.reports.result import Result
 from conformance.reports.result import Run
 
@@ -76,6 +78,17 @@ def test_show_runs_a_case(
     text = capsys.readouterr().out
     assert ("verdict fail" in text) == bool(code)
     assert "of the bound" in text
+
+
+@pytest.mark.parametrize("verdict", [each for each in VERDICTS if each not in PROVEN])
+def test_show_of_what_proves_nothing_is_neither_right_nor_wrong(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, a_result: Result, verdict: str
+) -> None:
+    """Exit code 2 and the reason, whatever kept the kernel from being judged."""
+    result = replace(a_result, verdict=verdict, message="for a reason")
+    monkeypatch.setattr("conformance.commands.show._judge", lambda *_: result)
+    assert run("show", CASE, "--backend", "interpreter") == 2
+    assert f"nothing was proven: {verdict}, for a reason" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

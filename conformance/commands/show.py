@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     seconds = case_seconds_of(options)
     result = _judge(case, backend, target, "builtin" if subject is None else subject, seconds)
     print(f"{description}\n{_outcome(result)}")
-    if not proves(result) and VERDICTS[result.verdict]:
+    if not proves(result):
         raise UsageError(
             f"nothing was proven: {result.verdict}, {result.message or 'a property is measured, not judged'}"
         )
