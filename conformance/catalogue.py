@@ -112,6 +112,11 @@ def quick_ids() -> frozenset[str]:
 
 #: More elements than any case has; a mistyped shape shall not fill the memory.
 _MOST_ELEMENTS = 2**32
+#: Rows below which a procedure has nothing to compare: a bad one beside a good one, an error to average.
+_FEWEST_ROWS = {"one-bad-element": 2, "drift": 1, "double-backward": 1}
+#: Procedures that take ``x`` apart into rows.
+_OF_A_MATRIX = ("one-bad-element", "other-rows")
+_FEWEST_DIMENSIONS = {"swapped": 2, "rows-expanded": 1}
 
 
 def check_case(case: Case) -> None:
@@ -147,6 +152,7 @@ def check_case(case: Case) -> None:
                 f"{strange[0]!r} is no {what} of {case.clause} for {case.operation}: there are {choices}"
             )
     _check_numbers(case)
+    _check_shape(case)
     _check_options(case, alike)
     _check_misfit(case, known)
 
@@ -190,3 +196,20 @@ def _check_numbers(case: Case) -> None:
         raise CaseError(f"{case.shape} is no shape to try: sizes from 0, at most {_MOST_ELEMENTS} elements")
     if case.clause != "EPS-3" and not 0 < case.eps < math.inf:
         raise CaseError(f"eps is {case.eps}: only EPS-3 asks what comes of such a value")
+
+
+def _check_shape(case: Case) -> None:
+    """The procedure finds its rows, rows their elements, and every layout its dimensions."""
+    rows, fewest = math.prod(case.shape[:-1]), _FEWEST_ROWS.get(case.procedure, 0)
+    if rows < fewest:
+        raise CaseError(f"{case.procedure} needs {fewest} row(s) or more, and {case.shape} has {rows}")
+    if case.procedure in _OF_A_MATRIX and len(case.shape) != 2:
+        raise CaseError(f"{case.procedure} goes by the rows of a matrix, and {case.shape} is no shape of one")
+    if not case.hidden_size and case.level is not Level.MUST_REFUSE:
+        raise CaseError(
+            f"{case.clause} asks for a norm, and rows without elements have none: SHAPE-1 has them refused"
+        )
+    for name, layout in case.layouts:
+        shape, fewest = case.shape_of(name), _FEWEST_DIMENSIONS.get(layout, 0)
+        if len(shape) < fewest:
+            raise CaseError(f"{layout} needs {fewest} dimension(s) or more, and {name} has the shape {shape}")

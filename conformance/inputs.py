@@ -218,6 +218,8 @@ def operand_values(case: Case, name: str) -> Array:
 
 def collapse(values: Any, layout: str) -> Any:
     """Make the values fit a layout with stride 0: all that share an address are one value."""
+    if not values.size:
+        return values
     if layout == "rows-expanded":
         return np.broadcast_to(values.reshape(-1, values.shape[-1])[0], values.shape)
     if layout == "all-expanded":

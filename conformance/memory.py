@@ -69,7 +69,8 @@ def _period(dtype: torch.dtype, fill: str, start: int) -> Any:
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The bits of a one-dimensional contiguous tensor."""
-    return tensor.detach().view(torch.uint8)
+    flat = tensor.detach().as_strided((tensor.numel(),), (1,))
+    return flat.view(torch.uint8)
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:

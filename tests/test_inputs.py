@@ -114,3 +114,10 @@ def test_collapse_gives_one_address_one_value() -> None:
     assert (collapse(values, "rows-expanded") == [[0, 1, 2], [0, 1, 2]]).all()
     assert (collapse(values, "all-expanded") == 0).all()
     assert collapse(values, "dense") is values
+
+
+@pytest.mark.parametrize("layout", ["dense", "rows-expanded", "all-expanded"])
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (0,)])
+def test_nothing_fits_every_layout(layout: str, shape: tuple[int, ...]) -> None:
+    """Without elements there are none that share an address."""
+    assert collapse(np.zeros(shape), layout).shape == shape

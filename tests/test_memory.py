@@ -8,6 +8,7 @@ import torch
 from conformance.layouts import LAYOUTS
 from conformance.memory import Guarded
 from conformance.memory import GuardedAllocations
+from conformance.memory import as_bytes
 from conformance.memory import is_poison
 from conformance.memory import pattern
 from conformance.memory import place
@@ -159,3 +160,11 @@ def test_bits_decide_equality() -> None:
     assert not same_bits(torch.zeros(1), -torch.zeros(1))
     assert not same_bits(torch.zeros(1), torch.zeros(1).double())
     assert not same_bits(torch.zeros(1), torch.zeros(1, 1))
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, *OTHERS])
+@pytest.mark.parametrize("shape", [(0, 0), (0, 5), (5, 0), (0,)])
+def test_no_elements_have_no_bits(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """Whatever strides torch gives an empty tensor: those of (0, 0) end with 0."""
+    assert not as_bytes(torch.empty(shape, dtype=dtype).reshape(-1)).numel()
+    assert not place("x", torch.empty(shape, dtype=dtype), "dense", CPU).violations()
