@@ -29,6 +29,9 @@ from conformance.backends.protocol import is_lost
 from conformance.case import Case
 from conformance.case import parse_case
 from conformance.clause import Level
+from conformance.errors import describe
+from conformance.errors import text_of
+from conformance.errors import type_name
 from conformance.expectation import expectation
 from conformance.fresh import FreshProcesses
 from conformance.orphans import no_copies
@@ -140,13 +143,13 @@ def _play(stage: Stage, blank: Result) -> Result:
         stage.judgement.breaks(broken.clause, str(broken))
     # A fault of the suite's own must not end the run, nor be charged to the kernel.
     except Exception as error:  # noqa: BLE001
-        if _FAULT.search(str(error)):
+        if _FAULT.search(text_of(error)):
             return _raised(stage, blank, error)
         where = traceback.extract_tb(error.__traceback__)[-1]
         message = f"the suite itself failed at {Path(where.filename).name}:{where.lineno}: {describe(error)}"
         return replace(blank, verdict="toolchain", message=message)
     stage.inspect_accesses()
-    warned = [str(each.message) for each in caught if issubclass(each.category, UserWarning)]
+    warned = [text_of(each.message) for each in caught if issubclass(each.category, UserWarning)]
     return _returned(stage, blank, warned)
 
 
@@ -174,7 +177,7 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
     text, clause = describe(error), stage.case.clause
     if _NO_MEMORY.search(text):
         return _out_of_memory(stage, blank, text)
-    if _FAULT.search(str(error)):
+    if _FAULT.search(text_of(error)):
         return replace(blank, verdict="crash", broken=clause, message=f"the device faulted: {text}")
     stage.inspect_operands()
     stage.inspect_accesses()
@@ -195,13 +198,13 @@ def _raised(stage: Stage, blank: Result, error: Exception) -> Result:
 
 def _raised_but(error: Exception, judgement: Judgement) -> str:
     """An exception and what was found wrong; where it says of itself what was found, that is told once."""
-    text = str(error)
+    text = said = text_of(error)
     for _, finding in judgement.failures:
         text = text.replace(finding, "")
-    if text == str(error):
+    if text == said:
         return f"raised {describe(error)}, but {judgement.message}"
     told = " ".join(text.split()).strip(" :;,")[:300]
-    return f"raised {type(error).__name__}{told and f': {told}'}: {judgement.message}"
+    return f"raised {type_name(error)}{told and f': {told}'}: {judgement.message}"
 
 
 def _out_of_memory(stage: Stage, blank: Result, text: str) -> Result:
@@ -222,17 +225,12 @@ _OF_A_DERIVATIVE = ("create_graph", "double", "twice")
 def is_clean_refusal(error: Exception, case: Case) -> bool:
     """Whether an exception is a refusal that a caller can act on."""
     # NotImplementedError is torch's word for a dtype without a kernel.
-    if isinstance(error, (TypeError, ValueError, NotImplementedError)):
+    kind = type(error)
+    if issubclass(kind, (TypeError, ValueError, NotImplementedError)):
         return True
     names = (*case.op.operands, *case.op.upstream, "eps", "dtype", "type", *_OF_A_SHAPE, *_OF_A_DERIVATIVE)
-    words = {word.lower() for word in re.findall(r"\w+", str(error))}
-    return isinstance(error, RuntimeError) and any(name in words for name in names)
-
-
-def describe(error: BaseException) -> str:
-    """Type and first line of an exception, at most 300 characters."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"[:300]
+    words = {word.lower() for word in re.findall(r"\w+", text_of(error))}
+    return issubclass(kind, RuntimeError) and any(name in words for name in names)
 
 
 class Session:

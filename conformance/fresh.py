@@ -24,6 +24,8 @@ from typing import Any
 from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.case import parse_case
+from conformance.errors import text_of
+from conformance.errors import type_name
 from conformance.orphans import die_with
 from conformance.orphans import no_copies
 
@@ -127,7 +129,7 @@ def _answer(pipe: Connection, play: Play, case: Case, subject: str) -> None:
             answer: dict[str, Any] = {"digests": play(case, subject)}
     # Whatever the subject raises here is told to the worker, which asked.
     except Exception as error:  # noqa: BLE001
-        answer = {"error": f"{type(error).__name__}: {error}"}
+        answer = {"error": f"{type_name(error)}: {text_of(error)}"}
     pipe.send_bytes(json.dumps(answer).encode())
 
 

@@ -23,6 +23,8 @@ from conformance.backends.protocol import Backend
 from conformance.backends.protocol import BackendUnavailable
 from conformance.case import Case
 from conformance.clause import Level
+from conformance.errors import text_of
+from conformance.errors import type_name
 from conformance.fresh import FreshProcesses
 from conformance.inputs import collapse
 from conformance.inputs import operand_values
@@ -49,7 +51,7 @@ class SubjectRaised(Exception):
     """The subject raised; whatever else is raised is a fault of the suite's own."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
+        super().__init__(text_of(error))
         self.error = error
 
 
@@ -59,7 +61,7 @@ def subjects_code() -> Iterator[None]:
     try:
         with no_copies():
             yield
-    except (Broken, BackendUnavailable):
+    except (Broken, BackendUnavailable, SubjectRaised):
         raise
     # Whatever a kernel raises is an observation about it.
     except Exception as error:
@@ -251,6 +253,9 @@ class Stage:
         with observed.memory, subjects_code():
             observed.statistics = dict(self.kernel.stats(*props.arguments(), props.case.eps))
             self.backend.synchronize()
+        for name in props.case.op.statistics:
+            if not _is_tensor(observed.statistics.get(name)):
+                raise Broken(props.case.clause, f"the statistics have no tensor {name}")
         return observed
 
     def inspect(self, observed: Observed) -> None:
@@ -314,8 +319,15 @@ def named_outputs(case: Case, returned: Any) -> dict[str, torch.Tensor]:
     Raises :class:`Broken` if their number or type is not the operation's.
     """
     names = case.op.outputs
-    values = returned if isinstance(returned, (tuple, list)) else (returned,)
-    if len(values) != len(names) or not all(isinstance(value, torch.Tensor) for value in values):
-        kinds = ", ".join(type(value).__name__ for value in values)
+    # A class of the subject's own may raise as it is read.
+    with subjects_code():
+        values = tuple(returned) if issubclass(type(returned), (tuple, list)) else (returned,)
+    if len(values) != len(names) or not all(map(_is_tensor, values)):
+        kinds = ", ".join(map(type_name, values))
         raise Broken(case.clause, f"returned {kinds}; {case.operation} returns {', '.join(names)}")
     return dict(zip(names, values, strict=True))
+
+
+def _is_tensor(value: Any) -> bool:
+    """By the type itself: an object may say that its class is another."""
+    return issubclass(type(value), torch.Tensor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from typing import Any
+from typing import NoReturn
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from conformance import Kernel
 from conformance import Subject
 from conformance.backends.protocol import Backend
 from conformance.case import parse_case
-from conformance.execution import describe
+from conformance.errors import describe
 from conformance.execution import execute
 from conformance.execution import is_clean_refusal
 from conformance.reports.result import Result
@@ -152,6 +153,63 @@ def test_what_a_kernel_raises_is_weighed(
     result = judged(_raising(error), case)
     assert result.verdict == verdict
     assert result.verdict == "refused" or not result.broken or result.broken == case.partition("/")[0]
+
+
+class Untold(RuntimeError):
+    """An exception whose text raises."""
+
+    def __str__(self) -> str:
+        raise KeyError("text")
+
+
+class Unreadable(list[torch.Tensor]):
+    """What cannot be gone through."""
+
+    def __iter__(self) -> NoReturn:
+        raise Untold
+
+
+class Liar:
+    """No tensor, whatever it says."""
+
+    @property  # type: ignore[misc]  # what isinstance() asks
+    def __class__(self) -> type:
+        return torch.Tensor
+
+
+class Unclassed:
+    """Raises when it is asked what it is."""
+
+    @property  # type: ignore[misc]  # what isinstance() asks
+    def __class__(self) -> type:
+        raise Untold
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (_raising(Untold()), "raised Untold: (its text cannot be had: KeyError)"),
+        (lambda *_: Unreadable(), "raised Untold: (its text cannot be had: KeyError)"),
+        (lambda *_: Liar(), "returned Liar; rms_norm returns y"),
+        (lambda *_: Unclassed(), "returned Unclassed; rms_norm returns y"),
+    ],
+)
+def test_what_cannot_be_read_is_the_kernels_fault(
+    judged: Callable[..., Result], call: Callable[..., Any], said: str
+) -> None:
+    """The suite does not fail over a stranger's exception or value that raises in turn."""
+    result = judged(call)
+    assert (result.verdict, result.message) == ("fail", said)
+    assert judged(_raising(Untold()), "EPS-3/rms_norm/forward/float32/3x64/eps=0.0").verdict == "fail"
+
+
+def test_statistics_that_are_not_there_are_the_kernels_fault(interpreter: Backend) -> None:
+    """Neither a missing one nor one that is no tensor ends the judge."""
+    case = parse_case("DTYPE-1/rms_norm/forward/float16/4x129/procedure=statistics/with.needs=stats")
+    for found in ({}, {"rstd": None}, {"rstd": 1.0}):
+        kernel = Kernel(call=torch.nn.functional.rms_norm, stats=lambda *_, found=found: found)
+        result = execute(case, Subject(name="s", version="1", kernels={"rms_norm": kernel}), interpreter)
+        assert (result.verdict, result.message) == ("fail", "the statistics have no tensor rstd")
 
 
 def test_a_refusal_after_a_write_is_a_failure(judged: Callable[..., Result]) -> None:

@@ -23,6 +23,7 @@ import torch._dynamo
 
 from conformance.backends.protocol import BackendUnavailable
 from conformance.backends.protocol import is_lost
+from conformance.errors import type_name
 from conformance.judge import Standard
 from conformance.judge import backward_standards
 from conformance.judge import forward_standard
@@ -243,7 +244,7 @@ def _racing(stage: Stage, name: str) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001
         if is_lost(stage.backend):
             stage.lost_with = name
-        what = type(error.error if isinstance(error, SubjectRaised) else error).__name__
+        what = type_name(error.error if isinstance(error, SubjectRaised) else error)
         lost = ", and a GPU was lost: no other was timed" if stage.lost_with else ""
         stage.note = f"{stage.note}; {name}: {what}{lost}".removeprefix("; ")
 
