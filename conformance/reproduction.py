@@ -100,7 +100,7 @@ def _upstream(case: Case) -> list[str]:
 
 def _may_read_outside(result: Result) -> bool:
     """Whether the call was seen to, or gave what is not finite, as a call does that reads a guard band."""
-    seen = re.search(r"\b(reads|writes) element \d", result.message)
+    seen = re.search(r"\b(reads|writes) element -?\d", result.message)
     return bool(seen) or any(each.breaks and not isfinite(each.got) for each in result.measurements)
 
 

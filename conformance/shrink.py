@@ -15,15 +15,17 @@ from conformance.reports.result import SmallestCall
 #: Seconds after which the smallest case found so far is good enough.
 SEARCH_SECONDS = 20.0
 
-#: How a call fails, told by what the judge says of it, the gravest first: the others may follow from it.
+#: How a call fails and which tensor shows it, told by what the judge says of it, the gravest first: the
+#: others may follow from it. What is like nothing before it mostly begins with the name of a tensor.
 _MANNERS = (
     re.compile(r"^computed silently"),
     re.compile(r"^(?:did not refuse cleanly: )?raised (\w+)"),
-    re.compile(r"\b(reads|writes) element \d|\b(wrote) (?:outside|before|after) "),
-    re.compile(r"\b(changed) the input"),
-    re.compile(r"\b(unwritten) element"),
-    re.compile(r"\] is -?(?:nan|inf), must be (?!nan|-?inf)"),
-    re.compile(r"\] is [^;]*, must be "),
+    re.compile(r"\b(reads|writes) element -?\d+(?: of (\w+))?|\b(wrote) (?:outside|before|after) (\w+)"),
+    re.compile(r"\bchanged the input (\w+)"),
+    re.compile(r"(\w+) has \d+ unwritten element"),
+    re.compile(r"(\w+)\[[^]]*\] is -?(?:nan|inf), must be (?!nan|-?inf)"),
+    re.compile(r"(\w+)\[[^]]*\] is [^;]*, must be "),
+    re.compile(r"^(\w+)"),
 )
 
 
@@ -50,21 +52,20 @@ def shrink(case: Case, execute: Callable[[Case], Result]) -> SmallestCall | None
 
 
 def same_failure(one: Result, other: Result) -> bool:
-    """Whether two failures are of one kind: the same verdict, the same broken clause, in the same manner.
+    """Whether two failures are of one kind: verdict, broken clause, manner, and the tensor that shows it.
 
     The manner is the gravest thing that is said of the call: what it raised, an access outside, a changed
-    input, an unwritten element, a value that is not finite, a value out of bound.
+    input, an unwritten element, a value that is not finite, a value out of bound. Of several tensors the
+    first counts: a gradient that is wrong beside a right ``y`` is another failure than a wrong ``y``.
     """
     return _kind(one) == _kind(other)
 
 
-def _kind(result: Result) -> tuple[str, str, int, str]:
-    """Verdict, broken clause, and manner, with the type of an exception or the verb of an access."""
-    for gravity, manner in enumerate(_MANNERS):
-        said = manner.search(result.message)
-        if said:
-            return result.verdict, result.broken, gravity, next(filter(None, said.groups()), "")
-    return result.verdict, result.broken, len(_MANNERS), ""
+def _kind(result: Result) -> tuple[object, ...]:
+    """Verdict, broken clause, manner, and its words: a tensor, the type of an exception, an access' verb."""
+    found = ((gravity, manner.search(result.message)) for gravity, manner in enumerate(_MANNERS))
+    manners = ((gravity, *said.groups()) for gravity, said in found if said)
+    return result.verdict, result.broken, next(manners, None)
 
 
 def smaller_cases(case: Case) -> Iterator[Case]:

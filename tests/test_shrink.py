@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -20,6 +21,9 @@ from conformance.shrink import smaller_cases
 
 
 CASE = parse_case("MASK-1/layer_norm/forward/float16/40x1000")
+
+
+TWO_FAULTS = "two_faults:subject"
 
 
 def failing_where(
@@ -70,18 +74,22 @@ def test_another_exception_is_not_the_same_failure() -> None:
 
 NAN = "y[0, 0] is nan, must be 1"
 ROUGH = "y[0, 0] is 1.5, must be 1: 1.13 times the bound"
+BEFORE = f"{ROUGH}; reads element -1 of r_ptr, 1 before its first, in program (0, 0, 0) at stride.py:11"
 OUTSIDE = f"{NAN}; reads element 26 of r_ptr, 25 past its last, in program (1, 0, 0) at stride.py:11"
 FAILURES = (
     "computed silently what must be refused",
     "raised KeyError: no",
     "raised TypeError: no",
     OUTSIDE,
+    BEFORE.replace("r_ptr", "weight_ptr"),
     f"{ROUGH}; wrote outside x: 1 element(s), the first at element 8 from its start",
     f"{ROUGH}; changed the input x: 1 element(s), the first at element 0 from its start",
     "y has 2 unwritten element(s), the first at [0, 1]",
     NAN,
     ROUGH,
+    ROUGH.replace("y", "dweight"),
     "y shares its storage with x",
+    "residual_out shares its storage with x",
 )
 
 
@@ -102,10 +110,38 @@ def test_another_manner_is_not_the_same_failure(message: str) -> None:
 def test_the_manner_is_not_the_place_nor_the_number() -> None:
     """Another element, another error or another number of findings is the same failure still."""
     failure = replace(failing_where(lambda _case: True)(CASE), message=f"{ROUGH}; {NAN}")
-    elsewhere = "residual_out[7, 1] is -inf, must be -2.5e-07"
+    before = replace(failure, message=BEFORE)
+    assert same_failure(before, replace(failure, message=OUTSIDE))
+    elsewhere = "y[7, 1] is -inf, must be -2.5e-07"
     assert same_failure(failure, replace(failure, message=elsewhere))
     assert not same_failure(failure, replace(failure, verdict="crash"))
     assert not same_failure(failure, replace(failure, broken="ACC-1"))
+
+
+@pytest.mark.parametrize(
+    "message", [each for each in FAILURES if re.search(r"\b[xy]\b", each) and "shares" not in each]
+)
+def test_another_tensor_is_not_the_same_failure(message: str) -> None:
+    """What is wrong with one tensor is not shown by another, in whatever manner; the first one counts."""
+    failure = replace(failing_where(lambda _case: True)(CASE), message=message)
+    other = replace(failure, message=re.sub(r"\b([xy]|\w+_ptr)\b", "dx", message))
+    assert same_failure(failure, failure)
+    assert not same_failure(failure, other)
+    more = f"{message}; dx[0, 0] is 1.5, must be 1: 7 times the bound"
+    assert same_failure(failure, replace(failure, message=more))
+
+
+def test_the_smallest_call_shows_the_fault_of_the_case(play: Callable[[str, str], Result]) -> None:
+    """A kernel with two faults: where dweight alone is wrong, no smaller call has y wrong instead."""
+    case = parse_case("GRAD-1/rms_norm/backward/float16/37x129")
+    wrong = {each.quantity for each in play(TWO_FAULTS, case.id).measurements if each.breaks}
+    assert wrong == {"dweight"}
+    found = shrink(case, lambda smaller: play(TWO_FAULTS, smaller.id))
+    assert found is not None
+    assert found.message.startswith("dweight[")
+    small = play(TWO_FAULTS, found.case)
+    assert {each.quantity for each in small.measurements if each.breaks} == wrong
+    assert math.prod(parse_case(found.case).shape) < 37
 
 
 def test_what_does_not_fail_again_has_no_smallest_call() -> None:
