@@ -314,17 +314,18 @@ def exact(tensor: torch.Tensor) -> Any:
 
 
 def named_outputs(case: Case, returned: Any) -> dict[str, torch.Tensor]:
-    """Give the returned tensors their names.
+    """Give the returned tensors their names: of one output the tensor itself, of several a tuple or list.
 
     Raises :class:`Broken` if their number or type is not the operation's.
     """
-    names = case.op.outputs
+    names, several = case.op.outputs, issubclass(type(returned), (tuple, list))
     # A class of the subject's own may raise as it is read.
     with subjects_code():
-        values = tuple(returned) if issubclass(type(returned), (tuple, list)) else (returned,)
-    if len(values) != len(names) or not all(map(_is_tensor, values)):
-        kinds = ", ".join(map(type_name, values))
-        raise Broken(case.clause, f"returned {kinds}; {case.operation} returns {', '.join(names)}")
+        values = tuple(returned) if several else (returned,)
+    if several == (len(names) == 1) or len(values) != len(names) or not all(map(_is_tensor, values)):
+        kinds = ", ".join(map(type_name, values)) or "nothing"
+        what = f"{type_name(returned)} of {kinds}" if several else kinds
+        raise Broken(case.clause, f"returned {what}; {case.operation} returns {', '.join(names)}")
     return dict(zip(names, values, strict=True))
 
 

@@ -242,7 +242,10 @@ def test_a_warning_about_eps_is_enough(judged: Callable[..., Result]) -> None:
     ("returned", "clause", "said"),
     [
         (lambda x: None, "MASK-1", "returned NoneType; rms_norm returns y"),
-        (lambda x: (x.clone(), x.clone()), "MASK-1", "returned Tensor, Tensor"),
+        (lambda x: (x.clone(), x.clone()), "MASK-1", "returned tuple of Tensor, Tensor; rms_norm returns y"),
+        (lambda x: (x.clone(),), "MASK-1", "returned tuple of Tensor; rms_norm returns y"),
+        (lambda x: [x.clone()], "MASK-1", "returned list of Tensor; rms_norm returns y"),
+        (lambda x: (), "MASK-1", "returned tuple of nothing; rms_norm returns y"),
         (lambda x: x.clone()[:1], "SHAPE-1", "y has shape (1, 33); it must have (3, 33)"),
         (lambda x: x.double(), "DTYPE-1", "y has dtype float64; it must have float32"),
         (lambda x: torch.empty_like(x), "MASK-1", "y has 99 unwritten element(s), the first at [0, 0]"),
