@@ -218,7 +218,7 @@ def _has_form(
     judgement: Judgement, name: str, tensor: torch.Tensor, shape: tuple[int, ...], dtype: str
 ) -> bool:
     """Check shape and dtype; values of another form cannot be compared."""
-    if tensor.is_meta or tensor.layout is not torch.strided:
+    if tensor.is_meta or tensor.is_nested or tensor.layout is not torch.strided:
         judgement.breaks("SHAPE-1", f"{name} is no dense tensor with values")
         return False
     actual = str(tensor.dtype).removeprefix("torch.")

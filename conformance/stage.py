@@ -251,7 +251,8 @@ class Stage:
         observed = Observed()
         assert self.kernel.stats is not None, "expectation() lets no such case through without stats"
         with observed.memory, subjects_code():
-            observed.statistics = dict(self.kernel.stats(*props.arguments(), props.case.eps))
+            found = dict(self.kernel.stats(*props.arguments(), props.case.eps))
+            observed.statistics = {name: _plain(each) for name, each in found.items()}
             self.backend.synchronize()
         for name in props.case.op.statistics:
             if not _is_tensor(observed.statistics.get(name)):
@@ -321,12 +322,20 @@ def named_outputs(case: Case, returned: Any) -> dict[str, torch.Tensor]:
     names, several = case.op.outputs, issubclass(type(returned), (tuple, list))
     # A class of the subject's own may raise as it is read.
     with subjects_code():
-        values = tuple(returned) if several else (returned,)
+        values = tuple(map(_plain, returned)) if several else (_plain(returned),)
     if several == (len(names) == 1) or len(values) != len(names) or not all(map(_is_tensor, values)):
         kinds = ", ".join(map(type_name, values)) or "nothing"
         what = f"{type_name(returned)} of {kinds}" if several else kinds
         raise Broken(case.clause, f"returned {what}; {case.operation} returns {', '.join(names)}")
     return dict(zip(names, values, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """A tensor without the methods of its subclass, which might raise in the judge; all else as it is."""
+    if type(value) in (torch.Tensor, torch.nn.Parameter) or not _is_tensor(value):
+        return value
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.Tensor.as_subclass(value, torch.Tensor)
 
 
 def _is_tensor(value: Any) -> bool:

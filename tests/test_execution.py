@@ -169,6 +169,14 @@ class Unreadable(list[torch.Tensor]):
         raise Untold
 
 
+class Odd(torch.Tensor):
+    """A tensor that takes part in nothing."""
+
+    @classmethod
+    def __torch_function__(cls, *arguments: Any, **named: Any) -> NoReturn:
+        raise Untold
+
+
 class Liar:
     """No tensor, whatever it says."""
 
@@ -201,6 +209,19 @@ def test_what_cannot_be_read_is_the_kernels_fault(
     result = judged(call)
     assert (result.verdict, result.message) == ("fail", said)
     assert judged(_raising(Untold()), "EPS-3/rms_norm/forward/float32/3x64/eps=0.0").verdict == "fail"
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_subclass_of_tensor_is_judged_by_its_values(judged: Callable[..., Result], direction: str) -> None:
+    """What its methods do is nothing of the judge's."""
+    case = f"GRAD-1/rms_norm/{direction}/float32/3x65"
+
+    def norm(x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.Tensor:
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+    assert judged(lambda *given: norm(*given).as_subclass(Odd), case).verdict == "pass"
+    result = judged(lambda *given: norm(*given).mul(2).as_subclass(Odd), case)
+    assert (result.verdict, result.broken) == ("fail", "GRAD-1")
 
 
 def test_statistics_that_are_not_there_are_the_kernels_fault(interpreter: Backend) -> None:
@@ -247,6 +268,7 @@ def test_a_warning_about_eps_is_enough(judged: Callable[..., Result]) -> None:
         (lambda x: [x.clone()], "MASK-1", "returned list of Tensor; rms_norm returns y"),
         (lambda x: (), "MASK-1", "returned tuple of nothing; rms_norm returns y"),
         (lambda x: x.clone()[:1], "SHAPE-1", "y has shape (1, 33); it must have (3, 33)"),
+        (lambda x: torch.nested.as_nested_tensor([x]), "SHAPE-1", "y is no dense tensor with values"),
         (lambda x: x.double(), "DTYPE-1", "y has dtype float64; it must have float32"),
         (lambda x: torch.empty_like(x), "MASK-1", "y has 99 unwritten element(s), the first at [0, 0]"),
         (lambda x: x.clone(), "MASK-1", "times the bound"),
