@@ -265,3 +265,14 @@ def test_the_header_says_what_was_chosen(pytester: pytest.Pytester, subjects: Pa
     assert len(run.catalogue) == 16
     assert len(run.commit) == 40
     assert "honest.py:" in run.subjects[0].calls["rms_norm"]["call"]
+
+
+def test_a_command_that_pytest_refuses_is_not_to_be_run_again(
+    pytester: pytest.Pytester, subjects: Path
+) -> None:
+    """An expression that ``-k`` cannot read stays one: pytest's own sentence stands alone."""
+    write_catalogue(pytester, 17)
+    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine", "-k", "a=b")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "Wrong expression passed to '-k'" in result.stderr.str()
+    assert "run the same command again" not in result.stdout.str() + result.stderr.str()

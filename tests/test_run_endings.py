@@ -107,17 +107,6 @@ def test_a_run_interrupted_before_its_first_result_names_no_journal(
     assert "--resume" not in result.stdout.str() + result.stderr.str()
 
 
-def test_a_command_that_pytest_refuses_is_not_to_be_run_again(
-    pytester: pytest.Pytester, subjects: Path
-) -> None:
-    """An expression that ``-k`` cannot read stays one: pytest's own sentence stands alone."""
-    write_catalogue(pytester, 17)
-    result = pytester.runpytest_subprocess(MINE, ON, troubled(subjects), "--results=mine", "-k", "a=b")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "Wrong expression passed to '-k'" in result.stderr.str()
-    assert "run the same command again" not in result.stdout.str() + result.stderr.str()
-
-
 @pytest.mark.parametrize("jobs", [[], ["-n1"]], ids=["alone", "in parallel"])
 def test_a_choice_of_no_case_is_said(pytester: pytest.Pytester, subjects: Path, jobs: list[str]) -> None:
     """A misspelt marker or word: one sentence names the command that lists what there is."""

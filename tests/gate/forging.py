@@ -54,3 +54,19 @@ def every(**changes: Any) -> Callable[[Record], Record]:
 def failures(**changes: Any) -> Callable[[Record], Record]:
     """Change these fields of every line whose verdict is `fail`."""
     return lambda record: record | changes if record["verdict"] == "fail" else record
+
+
+def without_end(path: Path) -> None:
+    """The process was killed between two lines."""
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def drop_first(path: Path) -> None:
+    """A line is taken out with an editor."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], *lines[2:]]))
+
+
+def header_alone(path: Path) -> None:
+    """A run with no result says that it is whole."""
+    write(path, [read(path)[0], {"kind": "end", "results": 0}], seal=True)

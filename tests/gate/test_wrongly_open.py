@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 from datetime import timedelta
 from pathlib import Path
@@ -13,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from conformance.cli import main
-from conformance.reports.journal import read_journals
-from conformance.reports.merge import merge_journals
-from conformance.reports.merge import write_merged
 from tests.gate.conftest import EXAMPLE
 from tests.gate.conftest import Gate
 from tests.gate.forging import Record
+from tests.gate.forging import drop_first
 from tests.gate.forging import edit
 from tests.gate.forging import every
 from tests.gate.forging import failures
+from tests.gate.forging import header_alone
 from tests.gate.forging import read
+from tests.gate.forging import without_end
 from tests.gate.forging import write
 
 
@@ -47,21 +46,6 @@ def test_the_wrong_kernel_does_not(wrong: Path, gate: Gate) -> None:
 def cut(path: Path) -> None:
     """The process was killed while writing."""
     path.write_bytes(path.read_bytes()[:-100])
-
-
-def without_end(path: Path) -> None:
-    """The process was killed between two lines."""
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-
-
-def drop_first(path: Path) -> None:
-    """A line is taken out with an editor."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], *lines[2:]]))
-
-
-def header_alone(path: Path) -> None:
-    write(path, [read(path)[0], {"kind": "end", "results": 0}], seal=True)
 
 
 def drop_some(path: Path) -> None:
@@ -333,52 +317,6 @@ def test_a_waiver_whose_case_passes(wrong: Path, gate: Gate, tmp_path: Path) -> 
     code, said = gate(wrong, "--waivers", waivers(tmp_path, "*"))
     assert code == 1
     assert "54 cases that it matches hold by now" in said
-
-
-def salvage(path: Path) -> None:
-    """What was left of a damaged journal is merged into one that is not damaged any more."""
-    (part,) = merge_journals(read_journals([path]), salvage=True)
-    path.unlink()
-    write_merged(path, [replace(part, complete=False, problem="line 9 is cut")])
-
-
-#: What happens to a baseline, and what the gate says then.
-HARMED_BASELINE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "empty": (lambda path: path.write_bytes(b""), "is empty"),
-    "gone": (lambda path: path.unlink(), "cannot be read"),
-    "cut in a line": (lambda path: path.write_bytes(path.read_bytes()[:20000]), "is cut"),
-    "cut between two lines": (without_end, "there is no end line"),
-    "a line taken out": (drop_first, "line 2 does not follow"),
-    "header alone": (header_alone, "has no results"),
-    "a verdict edited": (
-        lambda path: edit(path, every(verdict="fail"), seal=False),
-        "do not follow what stands before",
-    ),
-    "no chain": (
-        lambda path: write(
-            path, [{key: each[key] for key in each if key != "chain"} for each in read(path)], seal=False
-        ),
-        "has no chain",
-    ),
-    "salvaged": (salvage, "line 9 is cut"),
-}
-
-
-@pytest.mark.parametrize("name", HARMED_BASELINE)
-def test_a_baseline_that_hides_what_is_worse(right: Path, gate: Gate, tmp_path: Path, name: str) -> None:
-    """What is lost from a baseline counts as added, so one that is not whole is refused, in one sentence."""
-    do, says = HARMED_BASELINE[name]
-    baseline = tmp_path / "baseline.jsonl"
-    shutil.copy(right, baseline)
-    do(baseline)
-    code, said = gate(right, "--baseline", baseline)
-    assert code == 2, said
-    assert says in said
-    assert "OPEN" not in said
-    assert said.count("\n") == 1
-    with pytest.raises(SystemExit) as ended:
-        main(["diff", str(baseline), str(right)])
-    assert ended.value.code == 2
 
 
 def test_a_narrower_contract(right: Path, gate: Gate, tmp_path: Path) -> None:
