@@ -69,8 +69,10 @@ def _period(dtype: torch.dtype, fill: str, start: int) -> Any:
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The bits of a one-dimensional contiguous tensor."""
-    flat = tensor.detach().as_strided((tensor.numel(),), (1,))
-    return flat.view(torch.uint8)
+    if not tensor.numel():
+        # Of nothing torch keeps any stride, and takes it for a gap.
+        return tensor.new_empty(0, dtype=torch.uint8)
+    return tensor.detach().view(torch.uint8)
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
