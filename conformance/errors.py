@@ -24,7 +24,12 @@ def text_of(error: object) -> str:
         return f"(its text cannot be had: {type_name(failure)})"
 
 
+def first_line(error: BaseException) -> str:
+    """Type and first line of an exception."""
+    lines = text_of(error).strip().splitlines()
+    return f"{type_name(error)}: {lines[0].strip() if lines else 'no message'}"
+
+
 def describe(error: BaseException) -> str:
     """Type and first line of an exception, at most 300 characters."""
-    lines = [line.strip() for line in text_of(error).splitlines() if line.strip()]
-    return f"{type_name(error)}: {lines[0] if lines else 'no message'}"[:300]
+    return first_line(error)[:300]

@@ -24,6 +24,7 @@ from conformance.reference import Semantics
 from conformance.reference import backward
 from conformance.reference import forward
 from conformance.reports.result import Measurement
+from conformance.reports.result import rank_error
 from conformance.rounding import FORMATS
 from conformance.rounding import round_to
 from conformance.rounding import ulp
@@ -279,11 +280,7 @@ def _dtype_of(case: Case, contract: Contract, name: str) -> str:
 
 
 def _worst(attempt: Iterable[Measurement]) -> float:
-    return max(_order(each.fraction) for each in attempt)
-
-
-def _order(fraction: float | None) -> float:
-    return np.inf if fraction is None or np.isnan(fraction) else fraction
+    return max(rank_error(each.fraction) for each in attempt)
 
 
 def widen(tensor: torch.Tensor) -> Array:

@@ -13,8 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from conformance import subject as subject_module
-from conformance.errors import text_of
-from conformance.errors import type_name
+from conformance.errors import first_line
 from conformance.subject import Subject
 from conformance.subject import SubjectError
 from conformance.variants import Library
@@ -149,8 +148,7 @@ def _sentence(error: BaseException) -> str:
     """Type, message and place of an exception."""
     # A SyntaxError's message names its own line.
     place = "" if isinstance(error, SyntaxError) else _place(error)
-    lines = text_of(error).strip().splitlines()
-    return f"{type_name(error)}: {lines[0] if lines else 'no message'}{place}"
+    return f"{first_line(error)}{place}"
 
 
 def _place(error: BaseException) -> str:

@@ -103,7 +103,7 @@ def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
 
 
 def _short_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
-    """The tile for some rows of at most `PART` columns, in one part, or LayerNorm's in four."""
+    """The tile for some rows of at most `PART` columns, in one part, or LayerNorm's in up to four."""
     width = max(power_of_two(hidden_size), NARROWEST_BLOCK)
     if layer_norm and NARROWEST_BLOCK < width <= LAYER_NORM_SHORT:
         block = max(width // 4, NARROWEST_BLOCK)

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from conformance.reports.journal import Journal
-from conformance.reports.markdown import escape
+from conformance.reports.markdown import write_warnings
 from conformance.reports.matrix import OPEN
 from conformance.reports.matrix import Column
 from conformance.reports.matrix import Matrix
 from conformance.reports.matrix import build_matrix
 from conformance.reports.matrix import standing
 from conformance.reports.wording import count
-from conformance.reports.wording import list_warnings
 
 
 #: A machine: where a subject ran. Subjects are in the rows here.
@@ -45,7 +44,7 @@ def render_cases(journals: Sequence[Journal], order: Sequence[str] = ()) -> str:
     ]
     headings = ("clause", "case", "subject", *("<br>".join(each) for each in machines), "")
     summary = f"{count(len(rows), 'row')}; machines disagree on {differing}."
-    warnings = [f"> Warning: {escape(warning)}" for warning in list_warnings(journals, matrix)]
+    warnings = write_warnings(journals, matrix)
     return "\n\n".join([summary, *warnings, tabulate(cells, headings, tablefmt="github")]) + "\n"
 
 

@@ -27,12 +27,13 @@ from conformance.reports.markdown import write_failures
 from conformance.reports.markdown import write_fence
 from conformance.reports.markdown import write_matrix
 from conformance.reports.markdown import write_table
+from conformance.reports.markdown import write_warnings
 from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import OPEN
 from conformance.reports.matrix import Cell
 from conformance.reports.matrix import Matrix
 from conformance.reports.matrix import build_matrix
-from conformance.reports.result import Measurement
+from conformance.reports.result import rank_error
 from conformance.reports.wording import clip
 from conformance.reports.wording import count
 from conformance.reports.wording import list_some
@@ -177,7 +178,7 @@ def _write_head(journals: Sequence[Journal], matrix: Matrix, heading: str) -> It
     yield f"**{write_headline(journals, matrix)}**"
     if matrix.results:
         yield f"Counts: {write_counts(matrix)}."
-    yield from (f"> Warning: {escape(warning)}" for warning in list_warnings(journals, matrix))
+    yield from write_warnings(journals, matrix)
     yield from write_common_faults(matrix)
 
 
@@ -194,19 +195,13 @@ def _write_worst(matrix: Matrix) -> str:
         for (clause, column), cell in matrix.cells.items()
         if (worst := cell.worst) and cell.verdict not in (*OPEN, "measured")
     ]
-    found.sort(key=lambda each: (-_rank(each[0]), each[1], each[2]))
+    found.sort(key=lambda each: (-rank_error(each[0].fraction), each[1], each[2]))
     rows = [
         (clause, label, worst.quantity, write_fraction(worst.fraction), write_ulp(worst))
         for worst, clause, label in found[:MAX_WORST]
     ]
     headers = ("clause", "subject", "tensor", "multiple of its bound", "ulp")
     return write_table("## The worst errors", headers, rows)
-
-
-def _rank(worst: Measurement) -> float:
-    """NaN is worse than every number."""
-    fraction = worst.fraction
-    return float("inf") if fraction is None or fraction != fraction else fraction
 
 
 def _write_families(matrix: Matrix) -> str:

@@ -68,7 +68,7 @@ def render_markdown(journals: Sequence[Journal], order: Sequence[str] = ()) -> s
         f"# Conformance: {_write_places(matrix) or 'no run'}",
         f"**{write_headline(journals, matrix)}**",
         f"Counts: {write_counts(matrix)}." if matrix.results else "",
-        *(f"> Warning: {escape(warning)}" for warning in list_warnings(journals, matrix)),
+        *write_warnings(journals, matrix),
         *write_common_faults(matrix),
         _write_dates(runs),
         _write_runs(runs),
@@ -154,6 +154,11 @@ def _write_error(cell: Cell, column: Column) -> str:
 def write_contracts(runs: Iterable[Run]) -> str:
     """What each subject declares, as a table under a heading."""
     return write_table("## Declared contracts", ("subject", "operation", "declares"), list_contracts(runs))
+
+
+def write_warnings(journals: Sequence[Journal], matrix: Matrix) -> Iterator[str]:
+    """What a reader must know first, a quoted paragraph each."""
+    yield from (f"> Warning: {escape(warning)}" for warning in list_warnings(journals, matrix))
 
 
 def write_failures(groups: Sequence[Group], limit: int = MAX_GROUPS) -> Iterator[str]:

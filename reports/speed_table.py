@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from conformance.reports.journal import Journal
+from conformance.reports.markdown import MAX_TEXT
 from conformance.reports.markdown import escape
 from conformance.reports.matrix import FAULTS
 from conformance.reports.matrix import build_matrix
@@ -18,9 +19,6 @@ from conformance.reports.speeds import timings_of
 from conformance.reports.wording import clip
 from conformance.reports.wording import count_repeated
 
-
-#: Characters of a reason that are shown.
-_MAX_TEXT = 400
 
 _LEGEND = (
     "`copy ratio` and `stream ratio`: bytes that must move over the time, relative to a plain copy and to a "
@@ -48,7 +46,7 @@ def _write_nothing(journals: Sequence[Journal]) -> str:
     """That nothing was timed, and the first reason that a run gives."""
     told = (each.message for journal in journals for each in journal.results if is_timed(each))
     reason = next(filter(None, told), "")
-    return f"Nothing was timed: {escape(clip(reason, _MAX_TEXT))}." if reason else "Nothing was timed."
+    return f"Nothing was timed: {escape(clip(reason, MAX_TEXT))}." if reason else "Nothing was timed."
 
 
 def _list_tables(journals: Sequence[Journal], order: Sequence[str], run: str = "") -> Iterator[str]:
