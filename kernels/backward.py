@@ -32,6 +32,7 @@ from conformance.kernels.parts import inside_row
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import shared_by_rows
 from conformance.kernels.parts import wait_for_kernel_in_front
 from conformance.kernels.parts import zero_parts
 
@@ -91,6 +92,7 @@ def _sweep(
     own = tl.program_id(0) * (PARTS * BLOCK)
     other = (1 - tl.program_id(0)) * (PARTS * BLOCK)
     if weight_ptr is not None:
+        weight_ptr = shared_by_rows(weight_ptr, ROWS, STEP)
         weight = load_parts(weight_ptr, True, own, hidden_size, PARTS, BLOCK, FULL)
         if HALVES:
             other_weight = load_parts(weight_ptr, True, other, hidden_size, PARTS, BLOCK, FULL)

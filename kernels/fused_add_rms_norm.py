@@ -43,6 +43,7 @@ from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import load_tile
 from conformance.kernels.parts import no_parts
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import shared_by_rows
 from conformance.kernels.parts import store_normalized
 from conformance.kernels.parts import store_tile
 from conformance.kernels.parts import wait_for_kernel_in_front
@@ -66,6 +67,8 @@ def _forward_held(
     inside = row < row_count
     x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK, FULL)
     residual = load_parts(residual_ptr + row * residual_stride, inside, 0, hidden_size, PARTS, BLOCK, FULL)
+    if weight_ptr is not None:
+        weight_ptr = shared_by_rows(weight_ptr, ROWS, STEP)
     if EARLY and weight_ptr is not None:
         weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
     squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)

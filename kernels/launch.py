@@ -120,14 +120,13 @@ def _compiled_for(operand: object) -> object:
 
 def launch_rows(
     held: Any, wide: Any, x: Tensor, operands: tuple[object, ...],
-    *, layer_norm: bool = False, stream: bool = False, early: bool = False,
+    *, layer_norm: bool = False, stream: bool = False,
 ) -> None:  # fmt: skip
     """Launch the forward kernel for the width of `x` (..., H), on its device; nothing where M = 0.
 
     `held` reads a row once and keeps it, in PARTS parts; `wide` loops over it twice, in TILES tiles, but for
     the last KEPT of them, and LayerNorm's first. Both take `operands`, then M and H. Their sums over a row of
-    the same parts have the same bits. `early` says that `held` loads the weight with the rows, however many
-    there are.
+    the same parts have the same bits.
     """
     hidden_size = x.shape[-1]
     rows = x.numel() // hidden_size
@@ -136,7 +135,7 @@ def launch_rows(
     with on_device_of(x):
         strides = [] if hidden_size % 16 == 0 else [each for each in operands if isinstance(each, int)]
         step = plan.step(hidden_size, *strides)
-        chosen = _chosen(held, wide, x, rows, step, layer_norm=layer_norm, stream=stream, early=early)
+        chosen = _chosen(held, wide, x, rows, step, layer_norm=layer_norm, stream=stream)
         launch(
             chosen.kernel, (plan.ceil_div(rows, chosen.tile.rows),), (*operands, rows, hidden_size),
             chosen.constants, num_warps=chosen.tile.num_warps, num_stages=1,
@@ -174,14 +173,14 @@ def _chosen(held: Any, wide: Any, x: Tensor, rows: int, step: int, **kind: bool)
 
 def _choose(
     held: Any, wide: Any, x: Tensor, rows: int | None, step: int,
-    *, layer_norm: bool, stream: bool, early: bool,
+    *, layer_norm: bool, stream: bool,
 ) -> _Chosen:  # fmt: skip
     """The kernel for rows as wide as those of `x`, `rows` of them, or ``None`` for any number."""
     planned = plan_forward.forward(x.shape[-1], rows, x, held, layer_norm=layer_norm, stream=stream)
     tile = planned.tile
     constants = {"BLOCK": tile.block, "FULL": tile.columns == x.shape[-1]}
     if planned.held:
-        constants = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": early or planned.early}
+        constants = {"ROWS": tile.rows, "PARTS": tile.parts, **constants, "EARLY": planned.early}
         constants |= {"SHIFTED": planned.shifted} if layer_norm else {}
         constants["OVERLAPPED"] = planned.overlapped
     else:

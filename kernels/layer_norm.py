@@ -44,6 +44,7 @@ from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import load_tile
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import shared_by_rows
 from conformance.kernels.parts import store_tile
 from conformance.kernels.parts import wait_for_kernel_in_front
 
@@ -87,6 +88,10 @@ def _forward_held(
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     inside = row < row_count
     x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK, FULL)
+    if weight_ptr is not None:
+        weight_ptr = shared_by_rows(weight_ptr, ROWS, STEP)
+    if bias_ptr is not None:
+        bias_ptr = shared_by_rows(bias_ptr, ROWS, STEP)
     if EARLY:
         if weight_ptr is not None:
             weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)

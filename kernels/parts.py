@@ -41,6 +41,18 @@ def inside_row(column, hidden_size, FULL: tl.constexpr):
 
 
 @triton.jit
+def shared_by_rows(ptr, ROWS: tl.constexpr, STEP: tl.constexpr):
+    """A weight's pointer for each of ROWS rows, where 16 divides what separates them.
+
+    Each thread then loads what it multiplies by, out of the first-level cache and in the rows' own layout.
+    Loaded once for all rows, the weight goes from thread to thread through shared memory, and they wait.
+    """
+    if ROWS > 1 and STEP == 16:
+        ptr += tl.zeros([ROWS, 1], dtype=tl.int32)
+    return ptr
+
+
+@triton.jit
 def load_parts(
     ptr, rows, first, hidden_size, PARTS: tl.constexpr, BLOCK: tl.constexpr, FULL: tl.constexpr
 ):  # fmt: skip

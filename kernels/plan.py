@@ -20,10 +20,10 @@ from torch import Tensor
 
 #: Narrower rows are padded to this: 16 bytes of a 16-bit type for each of two lanes.
 NARROWEST_BLOCK = 16
-#: Programs hold this many elements of short rows, in 2 warps.
-SHORT_ELEMENTS = 2048
-#: Columns of a part of a longer row: 8 elements for each of 128 threads, one 16-byte load at 16 bits.
+#: Rows up to this width are short: a program takes some at a time.
 PART = 1024
+#: LayerNorm has rows up to this width in eighths of the next power of two, if not all eight are needed.
+WIDEST_EIGHTHS = 2560
 #: At most: 16 warps of 64 lanes.
 MOST_THREADS = 1024
 
@@ -74,6 +74,17 @@ def ceil_div(dividend: int, divisor: int) -> int:
 def power_of_two(least: int) -> int:
     """The smallest power of two that is at least `least`, which is positive."""
     return 1 << (least - 1).bit_length()
+
+
+def padded(hidden_size: int) -> int:
+    """Columns of a tile that holds a row in one part."""
+    return max(power_of_two(hidden_size), NARROWEST_BLOCK)
+
+
+def eighths(hidden_size: int) -> tuple[int, int]:
+    """How many eighths of the next power of two hold a row, and their columns."""
+    block = max(power_of_two(hidden_size) // 8, NARROWEST_BLOCK)
+    return ceil_div(hidden_size, block), block
 
 
 def step(hidden_size: int, *strides: int) -> int:

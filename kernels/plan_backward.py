@@ -9,27 +9,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from conformance.kernels.plan import MOST_THREADS
-from conformance.kernels.plan import NARROWEST_BLOCK
 from conformance.kernels.plan import PART
-from conformance.kernels.plan import SHORT_ELEMENTS
+from conformance.kernels.plan import WIDEST_EIGHTHS
 from conformance.kernels.plan import Device
 from conformance.kernels.plan import Tile
 from conformance.kernels.plan import ceil_div
+from conformance.kernels.plan import eighths
+from conformance.kernels.plan import padded
 from conformance.kernels.plan import power_of_two
 
 
-#: Columns for which backward keeps sums of dweight in a program's registers.
-WIDEST_SUMMED = 8192
-#: RMSNorm's backward takes short rows, from more than this to `PART` columns, in small programs: 2 warps, at
-#: once fewer elements than `SHORT_ELEMENTS`.
-NARROWEST_SHORT = 128
+#: Columns for which backward keeps sums of dweight in a program's registers, and in those of two.
+WIDEST_SUMMED = 10240
+WIDEST_HALVED = 16384
 #: Backward's tile of a row that is wider than two such programs.
 SPLIT_TILE = 4096
+#: Elements of the rows that programs of a multiprocessor hold together, at 16 bits.
+SUMMED_ELEMENTS = 8192
+#: Elements of short rows that a program holds, and such programs for each multiprocessor, by the operation
+#: and the bytes of an element: of rows that fill their tile, and of others.
+SHORT = {
+    ("rms_norm", 2): ((1024, 4), (2048, 4)),
+    ("rms_norm", 4): ((1024, 2), (2048, 2)),
+    ("fused_add_rms_norm", 2): ((4096, 1), (2048, 4)),
+    ("fused_add_rms_norm", 4): ((1024, 2), (1024, 4)),
+    ("layer_norm", 2): ((2048, 4), (2048, 4)),
+    ("layer_norm", 4): ((1024, 4), (1024, 4)),
+}
+#: Longer rows, in 16 bits and up to this width, in two programs of 4096 elements for each multiprocessor.
+WIDEST_PAIRED = {"rms_norm": 2560, "fused_add_rms_norm": 3072, "layer_norm": 4096}
 #: Bytes of rows on their way to a multiprocessor while it works on others. It is a sharp optimum: 32 KiB more
-#: or less costs a tenth. LayerNorm computes longer on each row.
-IN_FLIGHT = {"rms_norm": 56 * 1024, "layer_norm": 64 * 1024}
-#: The same for each tensor of which such small programs read short rows.
-IN_FLIGHT_SHORT = 24 * 1024
+#: or less costs a tenth. Small programs, of which it has several, need `FEWER_IN_FLIGHT`.
+IN_FLIGHT = {"rms_norm": 56 * 1024, "fused_add_rms_norm": 64 * 1024, "layer_norm": 64 * 1024}
+FEWER_IN_FLIGHT = 8 * 1024
 #: Steps in flight at most, the one that is computed counted in.
 MOST_STAGES = 4
 #: Shared memory of a block that is the compiler's own: reductions, conversions of layout.
@@ -59,16 +71,15 @@ def sweep(
     `stream` says that a third tensor is read, `dresidual_out`.
     """
     tensors = 3 if stream else 2
-    in_flight = IN_FLIGHT["layer_norm" if layer_norm else "rms_norm"]
-    if hidden_size > 2 * WIDEST_SUMMED:
-        tile, programs = Tile(rows=1, parts=1, block=SPLIT_TILE, num_warps=8), 1
+    operation = "layer_norm" if layer_norm else "fused_add_rms_norm" if stream else "rms_norm"
+    programs = 1
+    if hidden_size > WIDEST_HALVED:
+        tile = Tile(rows=1, parts=1, block=SPLIT_TILE, num_warps=8)
     elif hidden_size > WIDEST_SUMMED:
-        tile, programs = Tile(rows=1, parts=2, block=WIDEST_SUMMED // 2, num_warps=8), 1
-    elif NARROWEST_SHORT < hidden_size <= PART and not layer_norm:
-        tile, programs = _short_summed_tile(hidden_size, itemsize)
-        in_flight = IN_FLIGHT_SHORT * tensors
+        tile = _half_tile(hidden_size)
     else:
-        tile, programs = _summed_tile(hidden_size, itemsize, layer_norm=layer_norm)
+        tile, programs = _summed_tile(hidden_size, itemsize, operation)
+    in_flight = IN_FLIGHT[operation] - (FEWER_IN_FLIGHT if programs > 1 else 0)
     splits = ceil_div(hidden_size, tile.columns)
     width = min(hidden_size, tile.columns)
     step = tile.rows * width * itemsize * tensors
@@ -102,36 +113,48 @@ def _stages(in_flight: int, step: int, held: int, device: Device) -> int:
     return int(1 + max(min(wanted, fitting, MOST_STAGES - 1), 0))
 
 
-def _short_summed_tile(hidden_size: int, itemsize: int) -> tuple[Tile, int]:
-    """The tile of short rows of RMSNorm, and the programs for each multiprocessor."""
-    rows, programs = power_of_two(ceil_div(SHORT_ELEMENTS, hidden_size)) // 2, 8 // itemsize
-    if rows == 1 and programs == 4:  # 1024 columns: 0.959 of a copy, and 0.951 with one row in four programs
-        rows, programs = 2, 2
-    return Tile(rows, parts=1, block=power_of_two(hidden_size), num_warps=2), programs
+def _half_tile(hidden_size: int) -> Tile:
+    """The tile of half a row: in three parts if they hold it, else in two twice as wide."""
+    block = WIDEST_HALVED // 8
+    if hidden_size <= 6 * block:
+        return Tile(rows=1, parts=3, block=block, num_warps=8)
+    return Tile(rows=1, parts=2, block=2 * block, num_warps=8)
 
 
-def _summed_tile(hidden_size: int, itemsize: int, *, layer_norm: bool) -> tuple[Tile, int]:
-    """The tile of a row that is summed by one program, and the programs for each multiprocessor.
+def _summed_tile(hidden_size: int, itemsize: int, operation: str) -> tuple[Tile, int]:
+    """The tile of rows that are summed by one program, and the programs for each multiprocessor.
 
-    All programs of a multiprocessor together hold some 8192 elements of 16 bits in 8 warps: RMSNorm's in one
-    program, LayerNorm's, whose rows wait for two sums each, in up to four. An odd number of parts of
-    1024 columns leaves fewer lanes idle than parts of 2048.
+    These have 8 warps together, but where there is one of fewer elements.
     """
-    programs = _first_reached(hidden_size, {128: 1, PART - 1: 4, 3072: 2}, 1) if layer_norm else 1
-    odd = layer_norm and ceil_div(hidden_size, PART) in (3, 5)
-    block = min(max(power_of_two(hidden_size), NARROWEST_BLOCK), PART if odd else 2048)
-    elements = WIDEST_SUMMED // programs
-    if itemsize == 4 and programs > 1:
-        programs //= 2
-    elif itemsize == 4:
-        elements //= 2
+    elements, programs = _share(hidden_size, itemsize, operation)
+    block = _summed_part(hidden_size, itemsize, operation, programs)
     parts = ceil_div(hidden_size, block)
     columns = power_of_two(parts) * block
     rows = max(elements // columns, 1)
-    num_warps = min(rows * columns // 1024, rows * block // 256, 8)
+    num_warps = 8 // programs
+    if programs == 1:
+        num_warps = max(min(rows * columns // 1024, rows * block // 256, 8), 1)
     return Tile(rows=rows, parts=parts, block=block, num_warps=num_warps), programs
 
 
-def _first_reached(hidden_size: int, limits: dict[int, int], otherwise: int) -> int:
-    """The value of the first limit, in ascending order, that `hidden_size` does not pass."""
-    return next((value for limit, value in limits.items() if hidden_size <= limit), otherwise)
+def _share(hidden_size: int, itemsize: int, operation: str) -> tuple[int, int]:
+    """Elements that a program holds, idle lanes counted in, and the programs for each multiprocessor."""
+    if hidden_size <= PART or (itemsize == 2 and hidden_size < 2 * PART):
+        full, idle = SHORT[operation, itemsize]
+        return full if hidden_size == padded(hidden_size) else idle
+    if itemsize == 2 and hidden_size <= WIDEST_PAIRED[operation]:
+        return SUMMED_ELEMENTS // 2, 2
+    return SUMMED_ELEMENTS * 2 // itemsize, 1
+
+
+def _summed_part(hidden_size: int, itemsize: int, operation: str, programs: int) -> int:
+    """Columns of a part: 2048 at most, or fewer where that leaves fewer lanes idle."""
+    layer_norm, (parts, eighth) = operation == "layer_norm", eighths(hidden_size)
+    in_eighths = hidden_size <= WIDEST_EIGHTHS if layer_norm else PART < hidden_size < 2 * PART
+    if itemsize == 2 and in_eighths and parts * eighth < power_of_two(hidden_size):
+        return eighth
+    if ceil_div(hidden_size, PART) in (3, 5) and (layer_norm or programs > 1):
+        return PART
+    if layer_norm and hidden_size in (6 * PART, 8 * PART):
+        return 4 * PART
+    return min(padded(hidden_size), 2 * PART)

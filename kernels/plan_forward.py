@@ -1,10 +1,11 @@
 """Forward's plan: a row a program, or some short ones.
 
-Many small programs keep loads and stores in flight better than any pipelining within one. Of the widest rows
-a part stays in registers where other rows are read twice: the cache would not hold them all. Few rows do not
-fill the GPU and wait for memory: then a row is read once where many would be read twice, its parts summed in
-the same order, and the weight is loaded with it. Most of such a call is the launch: where the GPU can, it
-begins while the kernel in front ends.
+Many small programs keep loads and stores in flight better than any pipelining within one. Rows that are not
+short are read twice, tile by tile: the second time out of the cache, and a program holds next to nothing. Of
+the widest a part stays in registers all the same: the cache would not hold them all. Few rows do not fill
+the GPU and wait for memory: then every row is read once, its parts summed in the same order, and the weight
+is loaded with it. Most of such a call is the launch: where the GPU can, it begins while the kernel in front
+ends.
 """
 
 from __future__ import annotations
@@ -16,31 +17,28 @@ from torch import Tensor
 from conformance.kernels.plan import MOST_THREADS
 from conformance.kernels.plan import NARROWEST_BLOCK
 from conformance.kernels.plan import PART
-from conformance.kernels.plan import SHORT_ELEMENTS
+from conformance.kernels.plan import WIDEST_EIGHTHS
 from conformance.kernels.plan import Device
 from conformance.kernels.plan import Tile
 from conformance.kernels.plan import ceil_div
+from conformance.kernels.plan import eighths
+from conformance.kernels.plan import padded
 from conformance.kernels.plan import power_of_two
 
 
-#: RMSNorm's short rows up to this width have 4 warps, if they leave no lane idle.
-RMS_NORM_SHORT = 512
+#: Bytes of short rows that a program holds.
+SHORT_BYTES = 4096
+#: Columns of a part of RMSNorm's short rows at most.
+SHORT_PART = 512
 #: Parts of 1024 columns that forward holds a row in, before they grow.
 MOST_PARTS = 7
 #: Elements of a row that a thread of a warp of 32 holds, at most.
 MOST_HELD = 48
-#: LayerNorm's rows up to this width are held in up to four parts, so that fewer steps sum a row over its
-#: threads, and half as many by a program.
-LAYER_NORM_SHORT = 256
-#: Where no lane idles, in parts of so many columns: 64 bytes of each row at once, or all of it, not between.
-LAYER_NORM_FULL = {64: 32, 256: 256}
-#: Rows wider than this are read twice by RMSNorm, the second time out of the cache; by LayerNorm if they are
-#: whole tiles.
+#: Rows wider than `PART` are read twice, the second time out of the cache; up to this width only if a thread
+#: can load 8 bytes at a time. In 16 bits LayerNorm's are if they are whole tiles.
 WIDEST_ONCE = 3072
-#: In float32 fused add's and LayerNorm's rows up to this width are read once all the same, however many.
-WIDEST_ONCE_FLOAT32 = 8192
-#: Of how few tiles a row that is read twice consists, up to `WIDEST_HELD`. LayerNorm holds more in registers.
-TILES = {"rms_norm": 2, "layer_norm": 4}
+#: LayerNorm's power of two, up to this, is two tiles in 16 bits, of few warps; what else is whole, quarters.
+LAYER_NORM_HALVES = 8192
 #: The tile of a wider row, in a block's full 1024 threads, and of one that leaves room for a second program.
 WIDEST_TILE = 16384
 SHARED_TILE = 8192
@@ -77,22 +75,23 @@ def forward(
     few = rows is not None and rows <= FEW_ROWS
     held_if_few = few and hidden_size <= WIDEST_HELD
     overlapped = held_if_few and Device.of(x, kernel).overlaps
-    once = (
-        (layer_norm or stream) and x.element_size() == 4 and WIDEST_ONCE < hidden_size <= WIDEST_ONCE_FLOAT32
-    )
-    if hidden_size > WIDEST_ONCE and not (once and layer_norm):
+    if _is_read_twice(hidden_size, x.element_size(), layer_norm=layer_norm):
         tile, kept = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
-        if not layer_norm or tile.columns == hidden_size or hidden_size > WIDEST_HELD:
-            return Forward(tile, held_if_few or once, few, shifted=True, overlapped=overlapped, kept=kept)
-    tile = held_tile(hidden_size, layer_norm=layer_norm)
-    return Forward(tile, held=True, early=few or once, shifted=False, overlapped=overlapped)
+        return Forward(tile, held_if_few, few, shifted=True, overlapped=overlapped, kept=kept)
+    tile = held_tile(hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream)
+    # In larger parts, or in one, LayerNorm would hold too much with weight and bias.
+    early = not stream and (not layer_norm or (tile.parts > 1 and hidden_size <= PART))
+    return Forward(tile, held=True, early=few or early, shifted=False, overlapped=overlapped)
 
 
-def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
-    """The tile for a row that is read once, in parts of 1024 columns while they are few."""
+def held_tile(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool) -> Tile:
+    """The tile for a row of `itemsize` bytes an element that is read once."""
     if hidden_size <= PART:
-        return _short_tile(hidden_size, layer_norm=layer_norm)
-    if hidden_size <= SHORT_ELEMENTS:
+        return _short_tile(hidden_size, itemsize, layer_norm=layer_norm, stream=stream)
+    parts, block = eighths(hidden_size)
+    if layer_norm and hidden_size <= WIDEST_EIGHTHS and parts < 8:
+        return Tile(rows=1, parts=parts, block=block, num_warps=block // 128)
+    if hidden_size <= 2 * PART:
         return Tile(rows=1, parts=2, block=PART, num_warps=2)
     block = _part_for(hidden_size, MOST_PARTS)
     parts = ceil_div(hidden_size, block)
@@ -102,37 +101,74 @@ def held_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
     return Tile(rows=1, parts=parts, block=block, num_warps=num_warps)
 
 
-def _short_tile(hidden_size: int, *, layer_norm: bool) -> Tile:
-    """The tile for some rows of at most `PART` columns, in one part, or LayerNorm's in up to four."""
-    width = max(power_of_two(hidden_size), NARROWEST_BLOCK)
-    if layer_norm and NARROWEST_BLOCK < width <= LAYER_NORM_SHORT:
-        block = max(width // 4, NARROWEST_BLOCK)
-        if hidden_size == width:
-            block = LAYER_NORM_FULL.get(width, block)
-        num_warps = 1 if width == LAYER_NORM_SHORT else 2
-        return Tile(SHORT_ELEMENTS // 2 // width, ceil_div(hidden_size, block), block, num_warps)
-    num_warps = 4 if not layer_norm and hidden_size == width <= RMS_NORM_SHORT else 2
-    return Tile(SHORT_ELEMENTS // width, 1, width, num_warps)
+def _short_tile(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool) -> Tile:
+    """The tile for some rows of at most `PART` columns.
+
+    Of fused add's in one part, whatever they leave empty; of others in eighths where that leaves less empty.
+    """
+    width = padded(hidden_size)
+    rows = max(SHORT_BYTES // itemsize // width, 1)
+    parts, block = eighths(hidden_size)
+    if stream:
+        return Tile(rows, 1, width, num_warps=4)
+    if parts * block < width:
+        return Tile(rows, parts, block, num_warps=2)
+    if hidden_size < width or (layer_norm and width == NARROWEST_BLOCK):
+        return Tile(rows, 1, width, num_warps=2)
+    if layer_norm:
+        return Tile(rows, 2, width // 2, num_warps=itemsize)
+    block = min(width, SHORT_PART)
+    return Tile(rows, width // block, block, num_warps=4)
+
+
+def _is_read_twice(hidden_size: int, itemsize: int, *, layer_norm: bool) -> bool:
+    """Whether a program that has many beside it reads its row twice, instead of holding it."""
+    if hidden_size > WIDEST_HELD:
+        return True
+    if hidden_size <= PART:
+        return False
+    if layer_norm and itemsize == 2:
+        return hidden_size % _layer_norm_tile(hidden_size) == 0
+    return hidden_size * itemsize % 8 == 0 or (hidden_size > WIDEST_ONCE and not layer_norm)
 
 
 def wide_tile(
     hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool
 ) -> tuple[Tile, int]:
-    """The tile for a row that is read twice, and how many of its tiles are kept: the last ones.
-
-    8 elements a thread while there are threads. A row that leaves a quarter of its two tiles empty has half
-    the threads, but where the residual keeps them busy.
-    """
+    """The tile for a row that is read twice, and how many of its tiles are kept: the last ones."""
+    kept, most = 0, MOST_THREADS // Device.of(x, kernel).warp_size
     if hidden_size > WIDEST_HELD:
         block, kept, threads = _never_held(
             hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream
         )
         num_warps = threads // Device.of(x, kernel).warp_size
+    elif layer_norm and x.element_size() == 2:
+        block = _layer_norm_tile(hidden_size)
+        num_warps = min(block // 512, 4) if 2 * block == hidden_size else min(block // 256, 16)
     else:
-        block, kept = power_of_two(hidden_size) // TILES["layer_norm" if layer_norm else "rms_norm"], 0
-        sparse = not (layer_norm or stream) and 4 * hidden_size <= 3 * power_of_two(hidden_size)
-        num_warps = min(max(block // (512 if sparse else 256), 1), 16)
-    return Tile(rows=1, parts=ceil_div(hidden_size, block), block=block, num_warps=num_warps), kept
+        block, num_warps = _tile_in_cache(hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream)
+    return Tile(1, ceil_div(hidden_size, block), block, min(max(num_warps, 1), most)), kept
+
+
+def _layer_norm_tile(hidden_size: int) -> int:
+    """Columns of a tile of LayerNorm's in 16 bits."""
+    width = power_of_two(hidden_size)
+    return width // 2 if hidden_size == width <= LAYER_NORM_HALVES else width // 4
+
+
+def _tile_in_cache(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool) -> tuple[int, int]:
+    """Columns and warps of one of two tiles, or of three, if these leave less of the row's last one empty.
+
+    16 bytes a thread of each tensor while there are threads; in 16 bits 8 of fused add's, which waits for
+    twice as much, where they leave little empty.
+    """
+    width = power_of_two(hidden_size)
+    sparse = 4 * hidden_size < 3 * width + (0 if stream else 1) and not (stream and itemsize == 4)
+    block = width // (4 if sparse else 2)
+    if itemsize == 2:
+        return block, min(block // (128 if stream and (sparse or hidden_size == width) else 256), 16)
+    most = 32 if stream else 8 if layer_norm and not sparse else 16
+    return block, max(min(block // 128, most), block // (512 if layer_norm else 256))
 
 
 def _never_held(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool) -> tuple[int, int, int]:
@@ -143,7 +179,7 @@ def _never_held(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bo
     shared = hidden_size * itemsize * (2 if stream else 1) <= SHARED_BYTES
     whole = itemsize == 2 and hidden_size == power_of_two(hidden_size)
     if whole and layer_norm:
-        block = min(hidden_size // TILES["layer_norm"], WIDEST_TILE)
+        block = min(hidden_size // 4, WIDEST_TILE)
         return block, 0, block // 16
     if layer_norm:  # beside the first tile, about which the others are summed
         block = SHARED_TILE // 2 if shared else SHARED_TILE

@@ -36,6 +36,7 @@ from conformance.kernels.parts import inverse_root
 from conformance.kernels.parts import load_parts
 from conformance.kernels.parts import load_tile
 from conformance.kernels.parts import part_columns
+from conformance.kernels.parts import shared_by_rows
 from conformance.kernels.parts import store_normalized
 from conformance.kernels.parts import wait_for_kernel_in_front
 
@@ -54,6 +55,8 @@ def _forward_held(
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     inside = row < row_count
     x = load_parts(x_ptr + row * x_stride, inside, 0, hidden_size, PARTS, BLOCK, FULL)
+    if weight_ptr is not None:
+        weight_ptr = shared_by_rows(weight_ptr, ROWS, STEP)
     if EARLY and weight_ptr is not None:
         weight = load_parts(weight_ptr, True, 0, hidden_size, PARTS, BLOCK, FULL)
     squares = tl.zeros([ROWS, BLOCK], dtype=tl.float32)
@@ -148,7 +151,7 @@ def _forward(x: Tensor, weight: Tensor | None, eps: float, *, statistics: bool) 
     rstd = x.new_empty(x.shape[:-1], dtype=torch.float32) if statistics else None
     readable, x_stride = addressed(x)
     operands = readable, contiguous(weight), y, rstd, x_stride, eps
-    launch_rows(_forward_held, _forward_wide, x, operands, early=True)
+    launch_rows(_forward_held, _forward_wide, x, operands)
     return y, rstd
 
 

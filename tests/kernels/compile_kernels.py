@@ -64,7 +64,7 @@ def forward(
     with patch.object(plan.Device, "of", lambda *_operand_and_kernel: device):
         chosen = _choose(
             module._forward_held, module._forward_wide, x, rows, plan.step(hidden_size),
-            layer_norm=centred, stream=stream, early=module is RMS_NORM,
+            layer_norm=centred, stream=stream,
         )  # fmt: skip
     return Launch(chosen.kernel, chosen.constants, chosen.tile.num_warps, left_out)
 

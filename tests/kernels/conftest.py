@@ -189,11 +189,10 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a row of more than 64 columns one of several tiles, so that the loops run on small tensors."""
     monkeypatch.setattr("conformance.kernels.launch._CHOSEN", {})
-    monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_ONCE", 64)
-    monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_ONCE_FLOAT32", 64)
     monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_HELD", 64)
     monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_TILE", 64)
     monkeypatch.setattr("conformance.kernels.plan_forward.SHARED_TILE", 64)
     monkeypatch.setattr("conformance.kernels.plan_forward.SHARED_BYTES", 500)
     monkeypatch.setattr("conformance.kernels.plan_backward.WIDEST_SUMMED", 32)
+    monkeypatch.setattr("conformance.kernels.plan_backward.WIDEST_HALVED", 64)
     monkeypatch.setattr("conformance.kernels.plan_backward.SPLIT_TILE", 32)

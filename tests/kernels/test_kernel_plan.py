@@ -29,23 +29,28 @@ def is_sound(tile: plan.Tile, warp_size: int) -> bool:
 
 
 @pytest.mark.parametrize("hidden_size", WIDTHS)
-@pytest.mark.parametrize("layer_norm", [True, False])
-def test_held_tiles_cover_the_row_with_few_idle_lanes(hidden_size: int, layer_norm: bool) -> None:
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize(("layer_norm", "stream"), KINDS)
+def test_held_tiles_cover_the_row_with_few_idle_lanes(
+    hidden_size: int, itemsize: int, layer_norm: bool, stream: bool
+) -> None:
     """A row fits its tile, and the last part, if there are several, is not empty."""
-    tile = held_tile(hidden_size, layer_norm=layer_norm)
+    tile = held_tile(hidden_size, itemsize, layer_norm=layer_norm, stream=stream)
     assert is_sound(tile, 32)
     assert is_sound(tile, 64)
     assert tile.columns - tile.block < hidden_size <= tile.columns
     assert tile.parts <= MOST_PARTS
 
 
-@pytest.mark.parametrize("hidden_size", [3073, 4096, 5120, 16384, 16385, 65536, 10**6])
+@pytest.mark.parametrize("hidden_size", [1025, 1536, 2048, 3073, 4096, 5120, 16384, 16385, 65536, 10**6])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize(("layer_norm", "stream"), KINDS)
 def test_wide_tiles_cover_the_row_and_the_first_is_full(
-    hidden_size: int, layer_norm: bool, stream: bool
+    hidden_size: int, dtype: torch.dtype, layer_norm: bool, stream: bool
 ) -> None:
     """LayerNorm sums about the first tile, which must not reach beyond the row."""
-    tile, kept = wide_tile(hidden_size, torch.zeros(1), None, layer_norm=layer_norm, stream=stream)
+    x = torch.zeros(1, dtype=dtype)
+    tile, kept = wide_tile(hidden_size, x, None, layer_norm=layer_norm, stream=stream)
     assert is_sound(tile, 32)
     assert tile.columns - tile.block < hidden_size <= tile.columns
     assert tile.block <= hidden_size
@@ -69,29 +74,65 @@ def test_how_a_row_is_summed_does_not_depend_on_the_rows(
     assert len({(each.held, each.early) for each in plans[2:]}) == 1
 
 
-@pytest.mark.parametrize("hidden_size", [3072, 3073, 4096, 5120, 8192, 8193])
-@pytest.mark.parametrize(("layer_norm", "stream"), KINDS)
-def test_float32_rows_are_read_once_where_16_bits_are_read_twice(
-    hidden_size: int, layer_norm: bool, stream: bool
+@pytest.mark.parametrize(
+    ("hidden_size", "dtype", "layer_norm", "twice"),
+    [
+        (1024, torch.bfloat16, False, False),
+        (1028, torch.bfloat16, False, True),
+        (1026, torch.bfloat16, False, False),
+        (1026, torch.float32, False, True),
+        (3074, torch.bfloat16, False, True),
+        (2048, torch.bfloat16, True, True),
+        (5120, torch.bfloat16, True, False),
+        (5120, torch.float32, True, True),
+        (5121, torch.float32, True, False),
+    ],
+)
+def test_rows_that_are_not_short_are_read_twice(
+    hidden_size: int, dtype: torch.dtype, layer_norm: bool, twice: bool
 ) -> None:
-    """4096 columns: fused add at 0.87 of a copy read twice, 0.98 held; layer_norm 0.89, 0.97 (one H200)."""
-    half, single = (
-        forward(hidden_size, 10**6, torch.zeros(1, dtype=dtype), None, layer_norm=layer_norm, stream=stream)
-        for dtype in (torch.float16, torch.float32)
-    )
-    if (layer_norm or stream) and 3072 < hidden_size <= 8192:
-        assert single.held
-        assert single.early == layer_norm
-        assert not stream or single.tile == half.tile
-    else:
-        assert single == half
+    """If a thread loads 8 bytes at a time; in 16 bits LayerNorm's if tiles are whole.
+
+    2048 columns: at 1.00, 1.00 and 1.02 of a copy, held 0.99, 0.98 and 1.00; in float32 1.01, 1.00 and 1.01,
+    held 0.97, 0.97 and 0.98. 2050 columns of rms_norm in 16 bits: 0.70, held 0.77 (one H200).
+    """
+    x = torch.zeros(1, dtype=dtype)
+    planned = forward(hidden_size, 10**6, x, None, layer_norm=layer_norm, stream=False)
+    assert planned.held != twice
+    assert planned.shifted == twice
+    if not layer_norm:
+        assert forward(hidden_size, 10**6, x, None, layer_norm=False, stream=True).held != twice
 
 
-@pytest.mark.parametrize(("stream", "warps"), [(False, 8), (True, 16)])
-def test_a_row_that_leaves_tiles_empty_has_fewer_warps(stream: bool, warps: int) -> None:
-    """5120 columns in two tiles of 4096: at 0.86 of a copy in 16 warps, at 0.995 in 8 (one H200)."""
-    planned = wide_tile(5120, torch.zeros(1), None, layer_norm=False, stream=stream)
-    assert planned == ((1, 2, 4096, warps), 0)
+@pytest.mark.parametrize(
+    ("hidden_size", "layer_norm", "stream", "half", "single"),
+    [
+        (2048, False, False, (2, 1024, 4), (2, 1024, 8)),
+        (2048, True, False, (2, 1024, 2), (2, 1024, 8)),
+        (2048, False, True, (2, 1024, 8), (2, 1024, 8)),
+        (2880, False, False, (3, 1024, 4), (3, 1024, 8)),
+        (2880, False, True, (3, 1024, 8), (2, 2048, 16)),
+        (3584, False, True, (2, 2048, 8), (2, 2048, 16)),
+        (4096, True, False, (2, 2048, 4), (2, 2048, 8)),
+        (5120, False, False, (3, 2048, 8), (3, 2048, 16)),
+        (6144, True, False, (3, 2048, 8), (3, 2048, 16)),
+        (8192, False, True, (2, 4096, 16), (2, 4096, 32)),
+        (16384, False, False, (2, 8192, 16), (2, 8192, 32)),
+        (16384, True, False, (4, 4096, 16), (2, 8192, 16)),
+    ],
+)
+def test_a_thread_of_a_row_that_is_read_twice_loads_some_sixteen_bytes(
+    hidden_size: int,
+    layer_norm: bool,
+    stream: bool,
+    half: tuple[int, int, int],
+    single: tuple[int, int, int],
+) -> None:
+    """Tiles, columns of each, warps: fused add, 3584 columns, 1.02 of a copy in 8, 1.00 in 16 (one H200)."""
+    for dtype, wanted in ((torch.float16, half), (torch.float32, single)):
+        x = torch.zeros(1, dtype=dtype)
+        tile, _kept = wide_tile(hidden_size, x, None, layer_norm=layer_norm, stream=stream)
+        assert tile[1:] == wanted
 
 
 #: Columns of a tile, how many of them are kept, and threads.
@@ -110,7 +151,7 @@ ALONE: Wide = (16384, 1, 1024)
         (49152, torch.bfloat16, SHARED, ALONE),
         (49153, torch.bfloat16, ALONE, ALONE),
         (65536, torch.bfloat16, ALONE, ALONE),
-        (16384, torch.float32, (8192, 0, 512), (8192, 0, 512)),
+        (16384, torch.float32, (8192, 0, 1024), (8192, 0, 1024)),
         (24000, torch.float32, SHARED, (8192, 1, 1024)),
         (32768, torch.float32, ALONE, (8192, 2, 1024)),
         (65536, torch.float32, ALONE, (8192, 4, 1024)),
@@ -131,7 +172,7 @@ def test_a_wide_row_is_small_in_the_cache_or_has_a_multiprocessor_to_itself(
 @pytest.mark.parametrize(
     ("hidden_size", "dtype", "wanted"),
     [
-        (16384, torch.float32, (4096, 0, 512)),
+        (16384, torch.float32, (8192, 0, 512)),
         (16385, torch.bfloat16, (4096, 2, 512)),
         (32768, torch.bfloat16, (8192, 0, 512)),
         (49152, torch.bfloat16, (4096, 2, 512)),
@@ -185,34 +226,79 @@ def test_partial_sums_are_added_by_some_two_programs_a_multiprocessor(
     assert programs <= 2 * device.multiprocessors or tile.block == 1024
 
 
-@pytest.mark.parametrize("hidden_size", [129, 200, 256, 320, 512, 768, 1000, 1024])
+@pytest.mark.parametrize("hidden_size", [1, 16, 17, 48, 128, 200, 256, 320, 512, 768, 1000, 1024])
 @pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("stream", [True, False])
-def test_short_rows_are_swept_by_small_programs(hidden_size: int, itemsize: int, stream: bool) -> None:
-    """Fewer than 2048 elements, or two rows of 1024, in 2 warps: at 256 columns 0.94 of a copy (one H200)."""
-    planned = sweep(10**6, hidden_size, itemsize, HOPPER, layer_norm=False, stream=stream)
-    assert planned.tile.num_warps == 2
-    assert planned.tile.rows * hidden_size < 2048 or (planned.tile.rows, hidden_size) == (2, 1024)
-    assert planned.groups in (2 * 132, 4 * 132)
-    flying = (planned.stages - 1) * planned.groups * planned.tile.rows * hidden_size * itemsize / 132
-    assert 16 * 1024 < 2 * flying < 64 * 1024
+@pytest.mark.parametrize(("layer_norm", "stream"), KINDS)
+def test_short_rows_are_swept_by_small_programs(
+    hidden_size: int, itemsize: int, layer_norm: bool, stream: bool
+) -> None:
+    """8 warps for each multiprocessor, or one program's 4.
+
+    float32, 128 columns, layer_norm: at 0.97 of a copy, 0.33 in one program of 8 warps (one H200).
+    """
+    planned = sweep(10**6, hidden_size, itemsize, HOPPER, layer_norm=layer_norm, stream=stream)
+    programs = planned.groups // HOPPER.multiprocessors
+    assert programs * planned.tile.num_warps == (4 if programs == 1 else 8)
+    assert planned.tile.rows * planned.tile.columns <= 4096
+    step = planned.groups * planned.tile.rows * hidden_size * itemsize * (3 if stream else 2) // 132
+    assert planned.stages == 4 or (planned.stages - 1) * step >= 48 * 1024
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "splits", "parts"),
+    [(8193, 1, 5), (10240, 1, 5), (10241, 2, 3), (12288, 2, 3), (12289, 2, 2), (16384, 2, 2), (16385, 5, 1)],
+)
+def test_halves_of_a_row_leave_few_lanes_idle(hidden_size: int, splits: int, parts: int) -> None:
+    """12 288 columns: 0.97 of a copy in three parts a half, 0.72 in two that are wider (one H200)."""
+    for layer_norm, stream in KINDS:
+        planned = sweep(10**6, hidden_size, 2, HOPPER, layer_norm=layer_norm, stream=stream)
+        assert (planned.splits, planned.tile.parts) == (splits, parts)
+
+
+@pytest.mark.parametrize("hidden_size", [1100, 1280, 1536, 1792, 2047])
+@pytest.mark.parametrize(("layer_norm", "stream"), KINDS)
+def test_rows_of_one_to_two_thousand_columns_are_swept_in_eighths(
+    hidden_size: int, layer_norm: bool, stream: bool
+) -> None:
+    """Four programs of one row.
+
+    1280 columns: at 0.97, 0.96 and 0.99 of a copy, 0.77, 0.77 and 0.89 in parts of 2048 (one H200).
+    """
+    planned = sweep(10**6, hidden_size, 2, HOPPER, layer_norm=layer_norm, stream=stream)
+    parts = -(-hidden_size // 256)
+    assert planned.tile == ((1, parts, 256, 2) if parts < 8 else (1, 1, 2048, 2))
+    assert planned.groups == 4 * 132
 
 
 @pytest.mark.parametrize("hidden_size", [16, 17, 64, 70, 100, 128, 200, 256, 300, 512, 700, 1024])
-@pytest.mark.parametrize("layer_norm", [True, False])
-def test_programs_hold_some_short_rows(hidden_size: int, layer_norm: bool) -> None:
-    """Parts that cover a row and no more of them than that, an element at least for each thread."""
-    tile = held_tile(hidden_size, layer_norm=layer_norm)
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize(("layer_norm", "stream"), KINDS)
+def test_programs_hold_some_short_rows(
+    hidden_size: int, itemsize: int, layer_norm: bool, stream: bool
+) -> None:
+    """4 KiB of rows in parts that cover them, an element at least for each thread."""
+    tile = held_tile(hidden_size, itemsize, layer_norm=layer_norm, stream=stream)
     assert is_sound(tile, 32)
     assert is_sound(tile, 64)
     assert tile.columns - tile.block < hidden_size <= tile.columns
-    assert tile.rows * tile.columns in range(512, 2049)
+    assert tile.rows * plan.padded(hidden_size) * itemsize == 4096
+    assert tile.parts == 1 if stream else tile.block <= 512 or hidden_size < tile.block
 
 
-@pytest.mark.parametrize(("hidden_size", "warps"), [(2880, 2), (5120, 4), (7168, 8)])
-def test_a_thread_holds_few_elements_of_a_row(hidden_size: int, warps: int) -> None:
+@pytest.mark.parametrize(("hidden_size", "parts"), [(320, 5), (640, 5), (768, 6), (896, 7), (1000, 1)])
+def test_short_rows_with_idle_lanes_are_held_in_eighths(hidden_size: int, parts: int) -> None:
+    """320 columns: layer_norm at 0.97 of a copy, rms_norm 0.99; 0.70 and 0.95 in one part (one H200)."""
+    for layer_norm in (True, False):
+        assert held_tile(hidden_size, 2, layer_norm=layer_norm, stream=False).parts == parts
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "parts", "warps"), [(1280, 5, 2), (2560, 5, 4), (2880, 3, 2), (5120, 5, 4), (7168, 7, 8)]
+)
+def test_a_thread_holds_few_elements_of_a_row(hidden_size: int, parts: int, warps: int) -> None:
     """LayerNorm's seven parts: at 0.958 of a copy in 4 warps, at 0.972 in 8 (one H200)."""
-    assert held_tile(hidden_size, layer_norm=True).num_warps == warps
+    tile = held_tile(hidden_size, 2, layer_norm=True, stream=False)
+    assert (tile.parts, tile.num_warps) == (parts, warps)
 
 
 @pytest.mark.parametrize("hidden_size", [*WIDTHS, 16385, 65536, 10**6])

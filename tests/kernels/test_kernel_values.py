@@ -160,8 +160,6 @@ def test_layer_norm_of_a_large_offset_is_that_of_the_deviations(
     from conformance.kernels import layer_norm
 
     monkeypatch.setattr("conformance.kernels.launch._CHOSEN", {})
-    monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_ONCE", widest)
-    monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_ONCE_FLOAT32", widest)
     monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_HELD", widest)
     monkeypatch.setattr("conformance.kernels.plan_forward.WIDEST_TILE", 64)
     monkeypatch.setattr("conformance.kernels.plan_forward.SHARED_TILE", 64)
