@@ -33,15 +33,21 @@ SHORT = {
     ("rms_norm", 4): ((1024, 2), (2048, 2)),
     ("fused_add_rms_norm", 2): ((4096, 1), (2048, 4)),
     ("fused_add_rms_norm", 4): ((1024, 2), (1024, 4)),
-    ("layer_norm", 2): ((2048, 4), (2048, 4)),
-    ("layer_norm", 4): ((1024, 4), (1024, 4)),
+    ("layer_norm", 2): ((4096, 2), (4096, 2)),
+    ("layer_norm", 4): ((2048, 2), (1024, 4)),
 }
+#: In 16 bits fused add's rows are short up to this width, but for the power of two.
+WIDEST_SHORT_STREAM = 2048
 #: Longer rows, in 16 bits and up to this width, in two programs of 4096 elements for each multiprocessor.
-WIDEST_PAIRED = {"rms_norm": 2560, "fused_add_rms_norm": 3072, "layer_norm": 4096}
+WIDEST_PAIRED = {"rms_norm": 2560, "fused_add_rms_norm": 3072, "layer_norm": 3072}
+#: In 16 bits, powers of two from which on all elements are one program's.
+NARROWEST_ALONE = {"rms_norm": 1024, "fused_add_rms_norm": 2048, "layer_norm": 4096}
 #: Bytes of rows on their way to a multiprocessor while it works on others. It is a sharp optimum: 32 KiB more
-#: or less costs a tenth. Small programs, of which it has several, need `FEWER_IN_FLIGHT`.
+#: or less costs a tenth. Small programs, of which it has several, need `FEWER_IN_FLIGHT`; LayerNorm's two
+#: rows of one part need three steps.
 IN_FLIGHT = {"rms_norm": 56 * 1024, "fused_add_rms_norm": 64 * 1024, "layer_norm": 64 * 1024}
 FEWER_IN_FLIGHT = 8 * 1024
+PAIR_IN_FLIGHT = 96 * 1024
 #: Steps in flight at most, the one that is computed counted in.
 MOST_STAGES = 4
 #: Shared memory of a block that is the compiler's own: reductions, conversions of layout.
@@ -80,6 +86,8 @@ def sweep(
     else:
         tile, programs = _summed_tile(hidden_size, itemsize, operation)
     in_flight = IN_FLIGHT[operation] - (FEWER_IN_FLIGHT if programs > 1 else 0)
+    if layer_norm and tile.rows * tile.block == SUMMED_ELEMENTS and tile.rows == 2:
+        in_flight = PAIR_IN_FLIGHT
     splits = ceil_div(hidden_size, tile.columns)
     width = min(hidden_size, tile.columns)
     step = tile.rows * width * itemsize * tensors
@@ -139,22 +147,29 @@ def _summed_tile(hidden_size: int, itemsize: int, operation: str) -> tuple[Tile,
 
 def _share(hidden_size: int, itemsize: int, operation: str) -> tuple[int, int]:
     """Elements that a program holds, idle lanes counted in, and the programs for each multiprocessor."""
-    if hidden_size <= PART or (itemsize == 2 and hidden_size < 2 * PART):
-        full, idle = SHORT[operation, itemsize]
-        return full if hidden_size == padded(hidden_size) else idle
+    full = hidden_size == padded(hidden_size)
+    if itemsize == 2 and full and hidden_size >= NARROWEST_ALONE[operation]:
+        return SUMMED_ELEMENTS, 1
+    stream = operation == "fused_add_rms_norm"
+    if hidden_size <= PART or (itemsize == 2 and stream and hidden_size <= WIDEST_SHORT_STREAM):
+        return SHORT[operation, itemsize][0 if full else 1]
     if itemsize == 2 and hidden_size <= WIDEST_PAIRED[operation]:
         return SUMMED_ELEMENTS // 2, 2
     return SUMMED_ELEMENTS * 2 // itemsize, 1
 
 
 def _summed_part(hidden_size: int, itemsize: int, operation: str, programs: int) -> int:
-    """Columns of a part: 2048 at most, or fewer where that leaves fewer lanes idle."""
+    """Columns of a part: 2048 at most, or fewer where that leaves fewer lanes idle.
+
+    LayerNorm's power of two, and what is close to it, has 4096.
+    """
     layer_norm, (parts, eighth) = operation == "layer_norm", eighths(hidden_size)
-    in_eighths = hidden_size <= WIDEST_EIGHTHS if layer_norm else PART < hidden_size < 2 * PART
+    in_eighths = hidden_size <= WIDEST_EIGHTHS if layer_norm else programs > 2 and hidden_size > PART
     if itemsize == 2 and in_eighths and parts * eighth < power_of_two(hidden_size):
         return eighth
     if ceil_div(hidden_size, PART) in (3, 5) and (layer_norm or programs > 1):
         return PART
-    if layer_norm and hidden_size in (6 * PART, 8 * PART):
+    pair = itemsize == 2 and 3 * PART < hidden_size <= 4 * PART
+    if layer_norm and (pair or hidden_size in (6 * PART, 8 * PART)):
         return 4 * PART
     return min(padded(hidden_size), 2 * PART)

@@ -28,8 +28,8 @@ from conformance.kernels.plan import power_of_two
 
 #: Bytes of short rows that a program holds.
 SHORT_BYTES = 4096
-#: Columns of a part of RMSNorm's short rows at most.
-SHORT_PART = 512
+#: RMSNorm's short rows that fill their tile are two parts from this width on.
+NARROWEST_PARTED = 512
 #: Parts of 1024 columns that forward holds a row in, before they grow.
 MOST_PARTS = 7
 #: Elements of a row that a thread of a warp of 32 holds, at most.
@@ -117,8 +117,8 @@ def _short_tile(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bo
         return Tile(rows, 1, width, num_warps=2)
     if layer_norm:
         return Tile(rows, 2, width // 2, num_warps=itemsize)
-    block = min(width, SHORT_PART)
-    return Tile(rows, width // block, block, num_warps=4)
+    parts = 2 if width >= NARROWEST_PARTED else 1
+    return Tile(rows, parts, width // parts, num_warps=4)
 
 
 def _is_read_twice(hidden_size: int, itemsize: int, *, layer_norm: bool) -> bool:

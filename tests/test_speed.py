@@ -11,6 +11,7 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -292,6 +293,20 @@ def test_pytest_benchmark_is_handed_the_gpus_time() -> None:
     hand_over(request, result)
     assert handed["seconds"] == pytest.approx(130e-6)
     assert handed["extra"]["copy ratio"] == 0.97
+
+
+def test_what_pytest_benchmark_says_under_n_is_no_error(pytester: pytest.Pytester) -> None:
+    """5.1 and older warn as pytest starts with -n, which was an internal error of pytest's."""
+    ours = Path(__file__).parents[1] / "pyproject.toml"
+    pytester.makepyfile(
+        warns="import warnings\n\ndef pytest_configure():\n"
+        "    warnings.warn('Benchmarks are automatically disabled because xdist plugin is active.')\n",
+        test_nothing="def test_nothing():\n    pass\n",
+    )
+    done = pytester.runpytest_subprocess(
+        "-c", str(ours), f"--rootdir={pytester.path}", "-p", "warns", "test_nothing.py"
+    )
+    done.assert_outcomes(passed=1)
 
 
 def test_a_gpu_that_is_shared_is_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
