@@ -8,9 +8,9 @@
 - The variance is that of the centred row, never ``mean(x²) - mean²``; the mean is corrected once by the mean
   of the centred row. A row of 1e6 + i is then as good as one of i: float32 subtracts numbers that close
   without error, so what the rounded mean lacks is still in the centred row.
-- Short rows, and rows that are read twice where there are many, are some parts; the other parts are summed
-  about the first, place by place. What cancels in the variance is at most as many times the variance as there
-  are parts and one: the first part is of the row.
+- Rows that are read twice where there are many are some parts; the other parts are summed about the first,
+  place by place. What cancels in the variance is at most as many times the variance as there are parts and
+  one: the first part is of the row.
 - Aliasing: y is a new tensor; no operand and no incoming gradient is written.
 - Saved for backward: x, weight, `mean` and `rstd`.
 - dweight and dbias are deterministic: see ``backward.py``.

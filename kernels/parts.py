@@ -42,7 +42,7 @@ def inside_row(column, hidden_size, FULL: tl.constexpr):
 
 @triton.jit
 def shared_by_rows(ptr, ROWS: tl.constexpr, STEP: tl.constexpr):
-    """A weight's pointer for each of ROWS rows, where 16 divides what separates them.
+    """A weight's pointer for each of ROWS rows, where 16 divides their width.
 
     Each thread then loads what it multiplies by, out of the first-level cache and in the rows' own layout.
     Loaded once for all rows, the weight goes from thread to thread through shared memory, and they wait.

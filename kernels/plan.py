@@ -20,9 +20,11 @@ from torch import Tensor
 
 #: Narrower rows are padded to this: 16 bytes of a 16-bit type for each of two lanes.
 NARROWEST_BLOCK = 16
-#: Rows up to this width are short: a program takes some at a time.
+#: Rows up to this width are short: a program takes some at a time, if they are narrow. And columns of a part
+#: of a longer row: 8 elements for each of 128 threads, one 16-byte load at 16 bits.
 PART = 1024
-#: LayerNorm has rows up to this width in eighths of the next power of two, if not all eight are needed.
+#: LayerNorm has rows up to this width in eighths of the next power of two, if not all eight are needed: in
+#: backward in 16 bits alone.
 WIDEST_EIGHTHS = 2560
 #: At most: 16 warps of 64 lanes.
 MOST_THREADS = 1024

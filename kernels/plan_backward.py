@@ -24,7 +24,7 @@ WIDEST_SUMMED = 10240
 WIDEST_HALVED = 16384
 #: Backward's tile of a row that is wider than two such programs.
 SPLIT_TILE = 4096
-#: Elements of the rows that programs of a multiprocessor hold together, at 16 bits.
+#: Elements of the rows that programs of a multiprocessor hold together, at 16 bits, while one row is no more.
 SUMMED_ELEMENTS = 8192
 #: Elements of short rows that a program holds, and such programs for each multiprocessor, by the operation
 #: and the bytes of an element: of rows that fill their tile, and of others.
@@ -43,8 +43,8 @@ WIDEST_PAIRED = {"rms_norm": 2560, "fused_add_rms_norm": 3072, "layer_norm": 307
 #: In 16 bits, powers of two from which on all elements are one program's.
 NARROWEST_ALONE = {"rms_norm": 1024, "fused_add_rms_norm": 2048, "layer_norm": 4096}
 #: Bytes of rows on their way to a multiprocessor while it works on others. It is a sharp optimum: 32 KiB more
-#: or less costs a tenth. Small programs, of which it has several, need `FEWER_IN_FLIGHT`; LayerNorm's two
-#: rows of one part need three steps.
+#: or less costs a tenth. Where it has several programs, `FEWER_IN_FLIGHT` less; for LayerNorm's pairs of rows
+#: of some 4096 columns three steps.
 IN_FLIGHT = {"rms_norm": 56 * 1024, "fused_add_rms_norm": 64 * 1024, "layer_norm": 64 * 1024}
 FEWER_IN_FLIGHT = 8 * 1024
 PAIR_IN_FLIGHT = 96 * 1024
@@ -86,7 +86,7 @@ def sweep(
     else:
         tile, programs = _summed_tile(hidden_size, itemsize, operation)
     in_flight = IN_FLIGHT[operation] - (FEWER_IN_FLIGHT if programs > 1 else 0)
-    if layer_norm and tile.rows * tile.block == SUMMED_ELEMENTS and tile.rows == 2:
+    if layer_norm and _is_a_pair(hidden_size, itemsize):
         in_flight = PAIR_IN_FLIGHT
     splits = ceil_div(hidden_size, tile.columns)
     width = min(hidden_size, tile.columns)
@@ -141,7 +141,7 @@ def _summed_tile(hidden_size: int, itemsize: int, operation: str) -> tuple[Tile,
     rows = max(elements // columns, 1)
     num_warps = 8 // programs
     if programs == 1:
-        num_warps = max(min(rows * columns // 1024, rows * block // 256, 8), 1)
+        num_warps = min(rows * columns // 1024, rows * block // 256, 8)
     return Tile(rows=rows, parts=parts, block=block, num_warps=num_warps), programs
 
 
@@ -161,15 +161,20 @@ def _share(hidden_size: int, itemsize: int, operation: str) -> tuple[int, int]:
 def _summed_part(hidden_size: int, itemsize: int, operation: str, programs: int) -> int:
     """Columns of a part: 2048 at most, or fewer where that leaves fewer lanes idle.
 
-    LayerNorm's power of two, and what is close to it, has 4096.
+    LayerNorm's pairs, and its rows of 6144 and 8192 columns, have 4096.
     """
     layer_norm, (parts, eighth) = operation == "layer_norm", eighths(hidden_size)
+    # Fused add's from 1025 to 2047 columns.
     in_eighths = hidden_size <= WIDEST_EIGHTHS if layer_norm else programs > 2 and hidden_size > PART
     if itemsize == 2 and in_eighths and parts * eighth < power_of_two(hidden_size):
         return eighth
     if ceil_div(hidden_size, PART) in (3, 5) and (layer_norm or programs > 1):
         return PART
-    pair = itemsize == 2 and 3 * PART < hidden_size <= 4 * PART
-    if layer_norm and (pair or hidden_size in (6 * PART, 8 * PART)):
+    if layer_norm and (_is_a_pair(hidden_size, itemsize) or hidden_size in (6 * PART, 8 * PART)):
         return 4 * PART
     return min(padded(hidden_size), 2 * PART)
+
+
+def _is_a_pair(hidden_size: int, itemsize: int) -> bool:
+    """Whether LayerNorm has two rows in a program, each in one part."""
+    return itemsize == 2 and 3 * PART < hidden_size <= 4 * PART

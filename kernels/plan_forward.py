@@ -3,9 +3,9 @@
 Many small programs keep loads and stores in flight better than any pipelining within one. Rows that are not
 short are read twice, tile by tile: the second time out of the cache, and a program holds next to nothing. Of
 the widest a part stays in registers all the same: the cache would not hold them all. Few rows do not fill
-the GPU and wait for memory: then every row is read once, its parts summed in the same order, and the weight
-is loaded with it. Most of such a call is the launch: where the GPU can, it begins while the kernel in front
-ends.
+the GPU and wait for memory: then a row that a program can hold is read once, its parts summed in the same
+order, and the weight is loaded with it. Most of such a call is the launch: where the GPU can, it begins while
+the kernel in front ends.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ NARROWEST_PARTED = 512
 MOST_PARTS = 7
 #: Elements of a row that a thread of a warp of 32 holds, at most.
 MOST_HELD = 48
-#: Rows wider than `PART` are read twice, the second time out of the cache; up to this width only if a thread
-#: can load 8 bytes at a time. In 16 bits LayerNorm's are if they are whole tiles.
-WIDEST_ONCE = 3072
-#: LayerNorm's power of two, up to this, is two tiles in 16 bits, of few warps; what else is whole, quarters.
+#: Rows wider than `PART` are read twice, the second time out of the cache, if a thread can load 8 bytes at a
+#: time; LayerNorm's in 16 bits if they are whole tiles. Others than LayerNorm's, if they are wider than this.
+WIDEST_UNALIGNED = 3072
+#: LayerNorm's power of two, up to this, is two tiles in 16 bits, of few warps: 32 bytes a thread, and 64 of
+#: the widest. What else is whole is some quarters.
 LAYER_NORM_HALVES = 8192
 #: The tile of a wider row, in a block's full 1024 threads, and of one that leaves room for a second program.
 WIDEST_TILE = 16384
@@ -79,7 +80,7 @@ def forward(
         tile, kept = wide_tile(hidden_size, x, kernel, layer_norm=layer_norm, stream=stream)
         return Forward(tile, held_if_few, few, shifted=True, overlapped=overlapped, kept=kept)
     tile = held_tile(hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream)
-    # In larger parts, or in one, LayerNorm would hold too much with weight and bias.
+    # Of longer rows, or in one part, LayerNorm would hold too much with weight and bias; fused add holds h.
     early = not stream and (not layer_norm or (tile.parts > 1 and hidden_size <= PART))
     return Forward(tile, held=True, early=few or early, shifted=False, overlapped=overlapped)
 
@@ -129,7 +130,7 @@ def _is_read_twice(hidden_size: int, itemsize: int, *, layer_norm: bool) -> bool
         return False
     if layer_norm and itemsize == 2:
         return hidden_size % _layer_norm_tile(hidden_size) == 0
-    return hidden_size * itemsize % 8 == 0 or (hidden_size > WIDEST_ONCE and not layer_norm)
+    return hidden_size * itemsize % 8 == 0 or (hidden_size > WIDEST_UNALIGNED and not layer_norm)
 
 
 def wide_tile(
@@ -157,16 +158,19 @@ def _layer_norm_tile(hidden_size: int) -> int:
 
 
 def _tile_in_cache(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool) -> tuple[int, int]:
-    """Columns and warps of one of two tiles, or of three, if these leave less of the row's last one empty.
+    """Columns and warps of one of two tiles, or of three, half as wide, where two leave a quarter empty.
 
-    16 bytes a thread of each tensor while there are threads; in 16 bits 8 of fused add's, which waits for
-    twice as much, where they leave little empty.
+    Fused add has two where they leave just a quarter empty, and in float32 always. 16 bytes a thread of each
+    tensor, and 8 of fused add's three tiles and powers of two in 16 bits; more where warps are not enough.
     """
     width = power_of_two(hidden_size)
-    sparse = 4 * hidden_size < 3 * width + (0 if stream else 1) and not (stream and itemsize == 4)
+    empty = width - hidden_size
+    sparse = 4 * empty >= width
+    if stream:
+        sparse = itemsize == 2 and 4 * empty > width
     block = width // (4 if sparse else 2)
     if itemsize == 2:
-        return block, min(block // (128 if stream and (sparse or hidden_size == width) else 256), 16)
+        return block, min(block // (128 if stream and (sparse or not empty) else 256), 16)
     most = 32 if stream else 8 if layer_norm and not sparse else 16
     return block, max(min(block // 128, most), block // (512 if layer_norm else 256))
 
