@@ -43,9 +43,10 @@ def render_speeds(journals: Sequence[Journal], order: Sequence[str] = ()) -> str
 
 
 def _write_nothing(journals: Sequence[Journal]) -> str:
-    """That nothing was timed, and the first reason that a run gives."""
-    told = (each.message for journal in journals for each in journal.results if is_timed(each))
-    reason = next(filter(None, told), "")
+    """That nothing was timed, and the first reason that a run gives: a missing kernel is the last."""
+    idle = [each for journal in journals for each in journal.results if is_timed(each) and each.message]
+    idle.sort(key=lambda each: each.verdict == "unsupported")
+    reason = next((each.message for each in idle), "")
     return f"Nothing was timed: {escape(clip(reason, MAX_TEXT))}." if reason else "Nothing was timed."
 
 

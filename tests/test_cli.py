@@ -161,6 +161,35 @@ def test_report_tells_what_changed(
     assert "`conformance diff` prints the changes alone" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gate", ""),
+        ("gate", "J", "--baseline", ""),
+        ("gate", "J", "--waivers", ""),
+        ("report", "J", ""),
+        ("report", "J", "-o", ""),
+        ("diff", "J", ""),
+        ("merge", "", "-o", "merged.jsonl"),
+        ("verify", ""),
+        ("repro", "EPS-1", "--subject", "liger", "-o", ""),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_not_the_current_folder(
+    arguments: tuple[str, ...],
+    journal: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What an unset variable of a script leaves opens no gate, though good journals lie here."""
+    monkeypatch.chdir(journal.parent)
+    with pytest.raises(SystemExit) as ended:
+        main([str(journal) if each == "J" else each for each in arguments])
+    assert ended.value.code == 2
+    assert "the path is empty; is a variable of your script unset?" in capsys.readouterr().err
+
+
 def test_report_says_where_it_cannot_write(capsys: pytest.CaptureFixture[str], journal: Path) -> None:
     """A folder that is not there is a usage error."""
     assert run("report", str(journal), "-o", str(journal.parent / "no" / "file")) == 2

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import path_of
 from conformance.commands.usage import read_baseline
 from conformance.commands.usage import refuse_damaged
 from conformance.reports.diff import find_changes
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def add(commands: Subparsers) -> None:
     """State the arguments."""
     parser = commands.add_parser("diff", help="what changed from A to B; exit code 1 if anything is worse")
-    parser.add_argument("before", type=Path, metavar="A", help="journal or folder of before")
-    parser.add_argument("after", type=Path, metavar="B", help="journal or folder of now")
+    parser.add_argument("before", type=path_of, metavar="A", help="journal or folder of before")
+    parser.add_argument("after", type=path_of, metavar="B", help="journal or folder of now")
     parser.add_argument(
         "--limit", type=int, default=5, metavar="N", help="cases told of each kind of change (default: 5)"
     )

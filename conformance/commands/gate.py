@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from datetime import timezone
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.asked import ask
 from conformance.backends.targets import find_target
 from conformance.clause import CLAUSES
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import path_of
 from conformance.commands.usage import read_baseline
 from conformance.commands.verify import write_verification
 from conformance.operation import OPERATIONS
@@ -46,7 +46,7 @@ def add(commands: Subparsers) -> None:
         "gate", help="may this be merged? exit code 0 open, 1 closed, 2 not proven or usage error"
     )
     parser.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals"
+        "results", nargs="+", type=path_of, metavar="RESULTS", help="journals, or folders with journals"
     )
     parser.add_argument(
         "--quick",
@@ -73,8 +73,10 @@ def add(commands: Subparsers) -> None:
     parser.add_argument(
         "--commit", help="the commit that the journals must be from, as `git rev-parse` prints it"
     )
-    parser.add_argument("--baseline", type=Path, metavar="B", help="journal or folder; nothing may be worse")
-    parser.add_argument("--waivers", type=Path, metavar="FILE", help="TOML file of accepted failures")
+    parser.add_argument(
+        "--baseline", type=path_of, metavar="B", help="journal or folder; nothing may be worse"
+    )
+    parser.add_argument("--waivers", type=path_of, metavar="FILE", help="TOML file of accepted failures")
     parser.add_argument(
         "--min-copy-ratio",
         action="append",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.commands.usage import UsageError
+from conformance.commands.usage import path_of
 from conformance.reports.journal import Journal
 from conformance.reports.journal import read_journals
 from conformance.reports.merge import MergeError
@@ -25,9 +25,11 @@ def add(commands: Subparsers) -> None:
     """State the arguments."""
     parser = commands.add_parser("merge", help="journals of many machines, GPUs and jobs, as one")
     parser.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals"
+        "results", nargs="+", type=path_of, metavar="RESULTS", help="journals, or folders with journals"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="file to write; it must not exist")
+    parser.add_argument(
+        "-o", "--output", type=path_of, required=True, help="file to write; it must not exist"
+    )
     parser.add_argument(
         "--salvage",
         action="store_true",

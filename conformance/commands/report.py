@@ -6,13 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.clause import CLAUSES
 from conformance.clause import STATEMENTS
 from conformance.commands.usage import UsageError
 from conformance.commands.usage import deliver
+from conformance.commands.usage import path_of
 from conformance.commands.usage import read_baseline
 from conformance.reports.diff import find_changes
 from conformance.reports.diff import write_changes
@@ -37,7 +37,7 @@ def add(commands: Subparsers) -> None:
     """State the arguments."""
     parser = commands.add_parser("report", help="the matrix and the failures of finished runs")
     parser.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULTS", help="journals, or folders with journals"
+        "results", nargs="+", type=path_of, metavar="RESULTS", help="journals, or folders with journals"
     )
     parser.add_argument(
         "--format",
@@ -56,11 +56,11 @@ def add(commands: Subparsers) -> None:
     )
     parser.add_argument(
         "--baseline",
-        type=Path,
+        type=path_of,
         metavar="BASELINE",
         help="journal or folder to compare with, for github-summary and github-comment",
     )
-    parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
+    parser.add_argument("-o", "--output", type=path_of, help="file to write (default: standard output)")
     parser.set_defaults(command=run)
 
 

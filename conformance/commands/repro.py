@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.case import parse_case
@@ -13,6 +12,7 @@ from conformance.commands.usage import add_case_seconds
 from conformance.commands.usage import add_target
 from conformance.commands.usage import case_seconds_of
 from conformance.commands.usage import deliver
+from conformance.commands.usage import path_of
 from conformance.commands.usage import target_for
 from conformance.commands.usage import wait_for
 from conformance.session import Session
@@ -32,7 +32,7 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("--backend", default="auto", help="where to run and shrink it (default: auto)")
     add_target(parser)
     add_case_seconds(parser)
-    parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
+    parser.add_argument("-o", "--output", type=path_of, help="file to write (default: standard output)")
     parser.set_defaults(command=run)
 
 

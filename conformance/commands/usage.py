@@ -28,6 +28,13 @@ class UsageError(Exception):
     """One sentence for the user; exit code 2."""
 
 
+def path_of(text: str) -> Path:
+    """A path on the command line. Of an empty one :class:`pathlib.Path` makes the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty; is a variable of your script unset?")
+    return Path(text)
+
+
 def deliver(text: str, output: Path | None) -> None:
     """Write a text to a file, or to standard output; raises :class:`UsageError` where that cannot be done."""
     # A subject's text may hold what no encoding has, a lone surrogate.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.commands.usage import UsageError
 from conformance.commands.usage import add_case_seconds
 from conformance.commands.usage import case_seconds_of
+from conformance.commands.usage import path_of
 from conformance.commands.usage import refuse_damaged
 from conformance.reports.journal import read_journals
 from conformance.reports.wording import count
@@ -27,7 +27,7 @@ def add(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "verify", help="run some cases of a journal again: same inputs, same verdict? exit code 1 if not"
     )
-    parser.add_argument("journal", type=Path, metavar="JOURNAL", help="journal, or folder with journals")
+    parser.add_argument("journal", type=path_of, metavar="JOURNAL", help="journal, or folder with journals")
     parser.add_argument(
         "--sample", type=int, default=40, metavar="N", help="cases of each subject (default: 40; 0 for all)"
     )

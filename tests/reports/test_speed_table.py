@@ -78,3 +78,6 @@ def test_nothing_timed_is_said(
         for name, message in (("a", ""), ("b", "there is no GPU"), ("c", "it is busy"))
     ]
     assert "Nothing was timed: there is no GPU.\n" in render_speeds([make_journal(idle)])
+    lacking = make_result("SPEED-1", case="_", verdict="unsupported", message="the subject has no layer_norm")
+    assert "Nothing was timed: there is no GPU.\n" in render_speeds([make_journal([lacking, *idle])])
+    assert "Nothing was timed: the subject has no layer_norm.\n" in render_speeds([make_journal([lacking])])
