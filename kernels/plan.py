@@ -83,10 +83,12 @@ def padded(hidden_size: int) -> int:
     return max(power_of_two(hidden_size), NARROWEST_BLOCK)
 
 
-def eighths(hidden_size: int) -> tuple[int, int]:
-    """How many eighths of the next power of two hold a row, and their columns."""
-    block = max(power_of_two(hidden_size) // 8, NARROWEST_BLOCK)
-    return ceil_div(hidden_size, block), block
+def eighths(hidden_size: int) -> tuple[int, int] | None:
+    """How many eighths of the next power of two hold a row, and their columns; ``None`` if it takes all."""
+    width = power_of_two(hidden_size)
+    block = max(width // 8, NARROWEST_BLOCK)
+    parts = ceil_div(hidden_size, block)
+    return (parts, block) if parts * block < width else None
 
 
 def step(hidden_size: int, *strides: int) -> int:

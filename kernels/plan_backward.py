@@ -163,11 +163,11 @@ def _summed_part(hidden_size: int, itemsize: int, operation: str, programs: int)
 
     LayerNorm's pairs, and its rows of 6144 and 8192 columns, have 4096.
     """
-    layer_norm, (parts, eighth) = operation == "layer_norm", eighths(hidden_size)
+    layer_norm, fewer = operation == "layer_norm", eighths(hidden_size)
     # Fused add's from 1025 to 2047 columns.
     in_eighths = hidden_size <= WIDEST_EIGHTHS if layer_norm else programs > 2 and hidden_size > PART
-    if itemsize == 2 and in_eighths and parts * eighth < power_of_two(hidden_size):
-        return eighth
+    if itemsize == 2 and in_eighths and fewer:
+        return fewer[1]
     if ceil_div(hidden_size, PART) in (3, 5) and (layer_norm or programs > 1):
         return PART
     if layer_norm and (_is_a_pair(hidden_size, itemsize) or hidden_size in (6 * PART, 8 * PART)):

@@ -89,9 +89,8 @@ def held_tile(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bool
     """The tile for a row of `itemsize` bytes an element that is read once."""
     if hidden_size <= PART:
         return _short_tile(hidden_size, itemsize, layer_norm=layer_norm, stream=stream)
-    parts, block = eighths(hidden_size)
-    if layer_norm and hidden_size <= WIDEST_EIGHTHS and parts < 8:
-        return Tile(rows=1, parts=parts, block=block, num_warps=block // 128)
+    if layer_norm and hidden_size <= WIDEST_EIGHTHS and (fewer := eighths(hidden_size)):
+        return Tile(1, *fewer, num_warps=fewer[1] // 128)
     if hidden_size <= 2 * PART:
         return Tile(rows=1, parts=2, block=PART, num_warps=2)
     block = _part_for(hidden_size, MOST_PARTS)
@@ -109,11 +108,10 @@ def _short_tile(hidden_size: int, itemsize: int, *, layer_norm: bool, stream: bo
     """
     width = padded(hidden_size)
     rows = max(SHORT_BYTES // itemsize // width, 1)
-    parts, block = eighths(hidden_size)
     if stream:
         return Tile(rows, 1, width, num_warps=4)
-    if parts * block < width:
-        return Tile(rows, parts, block, num_warps=2)
+    if fewer := eighths(hidden_size):
+        return Tile(rows, *fewer, num_warps=2)
     if hidden_size < width or (layer_norm and width == NARROWEST_BLOCK):
         return Tile(rows, 1, width, num_warps=2)
     if layer_norm:
@@ -137,18 +135,18 @@ def wide_tile(
     hidden_size: int, x: Tensor, kernel: object, *, layer_norm: bool, stream: bool
 ) -> tuple[Tile, int]:
     """The tile for a row that is read twice, and how many of its tiles are kept: the last ones."""
-    kept, most = 0, MOST_THREADS // Device.of(x, kernel).warp_size
+    kept, warp_size = 0, Device.of(x, kernel).warp_size
     if hidden_size > WIDEST_HELD:
         block, kept, threads = _never_held(
             hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream
         )
-        num_warps = threads // Device.of(x, kernel).warp_size
+        num_warps = threads // warp_size
     elif layer_norm and x.element_size() == 2:
         block = _layer_norm_tile(hidden_size)
         num_warps = min(block // 512, 4) if 2 * block == hidden_size else min(block // 256, 16)
     else:
         block, num_warps = _tile_in_cache(hidden_size, x.element_size(), layer_norm=layer_norm, stream=stream)
-    return Tile(1, ceil_div(hidden_size, block), block, min(max(num_warps, 1), most)), kept
+    return Tile(1, ceil_div(hidden_size, block), block, min(num_warps, MOST_THREADS // warp_size)), kept
 
 
 def _layer_norm_tile(hidden_size: int) -> int:

@@ -28,6 +28,12 @@ def is_sound(tile: plan.Tile, warp_size: int) -> bool:
     return powers and tile.num_warps * warp_size <= min(1024, tile.rows * tile.block)
 
 
+def holds(tile: plan.Tile, hidden_size: int) -> bool:
+    """Sound with warps of either size, covers the row, and its last part is not empty."""
+    covers = tile.columns - tile.block < hidden_size <= tile.columns
+    return is_sound(tile, 32) and is_sound(tile, 64) and covers
+
+
 @pytest.mark.parametrize("hidden_size", WIDTHS)
 @pytest.mark.parametrize("itemsize", [2, 4])
 @pytest.mark.parametrize(("layer_norm", "stream"), KINDS)
@@ -36,9 +42,7 @@ def test_held_tiles_cover_the_row_with_few_idle_lanes(
 ) -> None:
     """A row fits its tile, and the last part, if there are several, is not empty."""
     tile = held_tile(hidden_size, itemsize, layer_norm=layer_norm, stream=stream)
-    assert is_sound(tile, 32)
-    assert is_sound(tile, 64)
-    assert tile.columns - tile.block < hidden_size <= tile.columns
+    assert holds(tile, hidden_size)
     assert tile.parts <= MOST_PARTS
 
 
@@ -293,9 +297,7 @@ def test_programs_hold_some_short_rows(
 ) -> None:
     """4 KiB of rows in parts that cover them, an element at least for each thread."""
     tile = held_tile(hidden_size, itemsize, layer_norm=layer_norm, stream=stream)
-    assert is_sound(tile, 32)
-    assert is_sound(tile, 64)
-    assert tile.columns - tile.block < hidden_size <= tile.columns
+    assert holds(tile, hidden_size)
     assert tile.rows * plan.padded(hidden_size) * itemsize == 4096
     assert tile.parts == 1 if stream else tile.block <= 512 or hidden_size < tile.block
 
